@@ -59,7 +59,7 @@ class TestFromTheLibrary:
     def test_parameters_that_cannot_be_typed_have_no_flag(self):
         assert set(inspect.signature(GPower).parameters) == set(read_library_flags("gpower", "GPower"))
         assert set(inspect.signature(Solver).parameters) - set(read_library_flags("gpower", "Solver")) == {"callback"}
-        left_out = {"X", "resume", "progress", "sample_weight", "options"}
+        left_out = {"X", "resume", "progress", "sample_weight", "covariates", "batch", "options"}
         assert set(inspect.signature(sparsity_path).parameters) - set(path_module._PATH_FLAGS) == left_out
 
     def test_kind_and_help_are_those_of_the_docstring(self):

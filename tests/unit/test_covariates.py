@@ -99,12 +99,15 @@ def test_a_fit_with_covariates_is_the_fit_to_the_residuals(container, options, w
         np.testing.assert_allclose(to_array(scores), expected.transform(rest), atol=1e-7)
 
 
-@pytest.mark.parametrize("container", [lambda X: X, sp.csr_array], ids=["array", "CSR"])
+@pytest.mark.parametrize("container", ["array", "CSR", "zarr", "Dask", "device"])
 @pytest.mark.parametrize(("n_samples", "n_features"), [(60, 300), (900, 40)], ids=["wide", "tall"])
-def test_larger_tables_are_those_of_the_residuals_as_well(container, n_samples, n_features):
-    X, covariates, _ = make_table(3, n_samples, n_features)
-    expected = GPower(3, cardinality=6).fit(residualize(X, covariates))
-    assert_same_fit(GPower(3, cardinality=6).fit(container(X), covariates=covariates), expected)
+def test_tables_that_are_not_copied_are_those_of_the_residuals_as_well(container, n_samples, n_features, monkeypatch):
+    X, covariates, weight = make_table(3, n_samples, n_features)
+    expected = GPower(3, cardinality=6).fit(residualize(X, covariates, weight), sample_weight=weight)
+    for name in ("MAX_DIRECT_ENTRIES", "MAX_UPCAST_ENTRIES"):
+        monkeypatch.setattr(f"gpower.validation.prepare.{name}", 0)
+    model = GPower(3, cardinality=6).fit(CONTAINERS[container](X), sample_weight=weight, covariates=covariates)
+    assert_same_fit(model, expected)
 
 
 def test_a_sparse_matrix_is_never_densified():
@@ -151,6 +154,14 @@ def test_categories_are_indicators_and_batches_are_a_category():
     for label in "abc":
         centred[labels == label] -= centred[labels == label].mean(axis=0)
     assert_same_fit(GPower(2, cardinality=3).fit(X, batch=labels), GPower(2, cardinality=3).fit(centred))
+
+
+@pytest.mark.parametrize("labels", [np.arange(P) % 3, np.arange(P) % 3 + 0.0, [i % 3 for i in range(P)]], ids=str)
+def test_numbers_of_batches_are_labels(labels):
+    X = make_table(2)[0]
+    model = GPower(1, cardinality=3).fit(X, batch=labels)
+    assert list(model.covariates_levels_) == ["0", "1", "2"]
+    assert_same_fit(model, GPower(1, cardinality=3).fit(X, batch=np.array(["a", "b", "c"])[np.arange(P) % 3]))
 
 
 def test_balanced_batches_have_equal_weight():
@@ -241,13 +252,26 @@ FRAME = pd.DataFrame({"age": np.arange(P, dtype=float), "sex": ["f", "m"] * (P /
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 3)), None, "'age' has 1 missing value.*row 3"),
         (FRAME.assign(sex=FRAME["sex"].where(FRAME.index > 1)), None, "'sex' has 2 missing value.*row 0"),
         (None, [""] + ["a"] * (P - 1), "'batch' has 1 missing value"),
+        (None, np.where(np.arange(P) == 3, np.nan, 1.0), "'batch' has 1 missing value.*row 3"),
+        (None, np.ones((P, 2)), "'batch' has the shape"),
         (FRAME.iloc[:-1], None, "'age' has the shape .39,., but there are 40 samples"),
         (None, np.arange(P), "predict every variable exactly"),
         (FRAME.assign(age=np.inf), None, "'age' contains infinity"),
         (pd.concat([FRAME["age"], FRAME["age"]], axis=1), None, "Two covariates are called 'age'"),
         (np.zeros((P, 2, 2)), None, "covariates has the shape"),
     ],
-    ids=["NaN", "no label", "blank batch", "length", "a level per sample", "infinity", "same name", "shape"],
+    ids=[
+        "NaN",
+        "no label",
+        "blank batch",
+        "NaN batch",
+        "two batches",
+        "length",
+        "a level per sample",
+        "infinity",
+        "same name",
+        "shape",
+    ],
 )
 def test_unusable_covariates_are_refused(covariates, batch, message):
     with pytest.raises(ValueError, match=message):

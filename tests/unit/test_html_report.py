@@ -426,3 +426,42 @@ class TestNotebook:
     def test_the_first_of_many_components_are_shown(self):
         shown = GPower(25, cardinality=1).fit(np.random.default_rng(0).standard_normal((40, 30)))._repr_html_()
         assert "and 5 more components" in shown
+
+
+class TestCovariates:
+    PLATE = np.repeat(["a", "b", "c"], 20)
+    X = DATA.X + 3 * np.random.default_rng(0).standard_normal((3, 150))[np.repeat(range(3), 20)]
+
+    def test_a_page_says_what_was_removed_and_shows_the_rest(self):
+        model = GPower(3, cardinality=(8, 6, 5)).fit(self.X, batch=self.PLATE)
+        found = collect(model, self.X, batch=self.PLATE, metadata={"plate": self.PLATE})
+        share = f"{100 * model.covariate_variance_ratio_:.1f} %"
+        assert found.removed_covariates == (["batch"], model.covariate_variance_ratio_)
+        first, second, _ = summarize_content(found)
+        removal = f"a linear regression on batch predicts of each variable was removed, {share} of the variance"
+        assert removal in first
+        assert "of the variance that is left; as many ordinary" in second
+        assert removal in " ".join(describe_methods(found))
+        rest = self.X.copy()
+        for label in "abc":
+            rest[label == self.PLATE] -= rest[label == self.PLATE].mean(axis=0)
+        expected = collect(GPower(3, cardinality=(8, 6, 5)).fit(rest), rest)
+        np.testing.assert_allclose(found.pca_shares, expected.pca_shares, rtol=1e-8)
+        for name in ("scores", "hotelling_t2", "squared_residual"):
+            values = getattr(found.samples, name)
+            np.testing.assert_allclose(values, getattr(expected.samples, name), atol=1e-7)
+        assert found.samples.limits[0] > expected.samples.limits[0]
+        assert not any("other samples" in doubt for doubt in found.doubts)
+        assert found.association.p_values.min() > 0.1
+
+    def test_a_covariance_is_shown_without_its_covariates(self):
+        joint = np.cov(np.column_stack([DATA.X[:, :20], DATA.X[:, 30]]).T)
+        model = GPower(2, cardinality=4, covariance="precomputed").fit(joint, covariates=[20])
+        found = collect(model, joint)
+        assert found.removed_covariates[0] == ["x20"]
+        assert found.matrix[20, 20] == pytest.approx(0, abs=1e-10)
+
+    def test_the_covariates_of_the_model_are_needed(self):
+        model = GPower(1, cardinality=8).fit(self.X, batch=self.PLATE)
+        with pytest.raises(ValueError, match="pass those of the samples as covariates= or batch=: batch"):
+            collect(model, self.X)

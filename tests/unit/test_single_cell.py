@@ -366,3 +366,25 @@ class TestLabelsInAFile:
                 file.create_group("var/grp" if content == "a group" else "var")
         with pytest.raises(StoreError, match=r"x\.h5ad"):
             read_annotation_column(path, "var", "grp")
+
+
+@pytest.mark.parametrize("form", ["dense", "csr"])
+def test_batches_and_covariates_are_columns_of_obs(form, tmp_path):
+    obs = {
+        "sample": pd.Categorical(["a", "b", "c"] * 50),
+        "mt": np.random.default_rng(1).uniform(size=P),
+        "run": [1] * P,
+    }
+    adata = cells(form, obs=pd.DataFrame(obs, index=[f"cell {i}" for i in range(P)]))
+    sparse_pca(adata, 2, cardinality=5, batch_key="sample", covariates=["mt"])
+    known = {"covariates": {"mt": obs["mt"]}, "batch": obs["sample"]}
+    expected = GPower(2, cardinality=5, random_state=0).fit(COUNTS, **known)
+    np.testing.assert_allclose(adata.varm["sPCs"], expected.components_.T, atol=1e-5)
+    np.testing.assert_allclose(adata.obsm["X_spca"], expected.transform(COUNTS, **known), atol=1e-4)
+    assert adata.uns["spca"]["covariate_variance_ratio"] == pytest.approx(expected.covariate_variance_ratio_, rel=1e-5)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    params = anndata.read_h5ad(tmp_path / "cells.h5ad").uns["spca"]["params"]
+    assert params["batch_key"] == "sample"
+    assert list(params["covariates"]) == ["mt"]
+    with pytest.raises(ValueError, match=r"batch_key: 'plate' is not a column of adata.obs; it has .'sample', 'mt'"):
+        sparse_pca(adata, 2, cardinality=5, batch_key="plate")

@@ -111,6 +111,15 @@ def check_baselines(params, tmp_path):
     Greedy(**params).fit(X)
 
 
+def check_covariates(params, tmp_path):
+    known = {"covariates": np.arange(40.0) ** 2, "batch": np.arange(40) % 3}
+    model = GPower(2, **params).fit(X, **known).fit(X, **known)
+    design = np.column_stack([known["covariates"], np.eye(3)[known["batch"]]])
+    rest = X - design @ np.linalg.lstsq(design, X, rcond=None)[0]
+    expected = GPower(2, **params).fit(rest).fit(rest)
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-7)
+
+
 ROWS = {
     '`penalty="l0"`, `"l1"`, `positive`, `variance="l1"`': check_formulations,
     "`l1_bound`": lambda params, tmp_path: fit(
@@ -120,6 +129,7 @@ ROWS = {
     '`method="block"`': lambda params, tmp_path: fit(params, method="block"),
     "`constraint=`": lambda params, tmp_path: fit(params, constraint="disjoint"),
     "data in memory, sparse, a covariance, on disk, on a cluster, `partial_fit`": check_containers,
+    "[`covariates`, `batch`](covariates.md)": check_covariates,
     "arrays on a GPU": lambda params, tmp_path: GPower(1, **params).fit(DeviceArray(X)),
     "working sets, screening, local search": lambda params, tmp_path: fit(params, solver=Solver("working_set")),
     "`sparsity_path`": check_paths,

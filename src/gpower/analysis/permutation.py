@@ -8,6 +8,14 @@ tables have the degrees of freedom and the norms of the residual. Without this c
 claimed too often. For the first component nothing is removed, and the test is exact: at level α chance passes for a
 component in at most a share α of tables. The p-values of later components are doubled.
 
+Covariates are removed like earlier scores: residuals are permuted, and the part that covariates predict of the permuted
+columns is removed again [Freedman and Lane 1983]. With batches a column is permuted within each batch, so that batches
+may differ in their variances. Residuals within a batch are exchangeable, so that with batches alone the test is exact;
+with other covariates, whose residuals are only nearly exchangeable, it is approximate.
+
+Freedman and Lane (1983), A nonstochastic interpretation of reported significance levels, Journal of Business & Economic
+Statistics 1, 292–298.
+
 Fits are small: two starts, no local search. The table itself is judged by the same small fits.
 
 For a wide table most fits are smaller still. In a permuted table the components lie among the variables of largest
@@ -36,7 +44,7 @@ from gpower.solvers.component import solve_component
 from gpower.solvers.initialization import ColumnStarts, Start, StartContext
 from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.specification import FitSpec
-from gpower.validation.prepare import EstimatorInput
+from gpower.validation.prepare import EstimatorInput, PreparedData
 
 #: Permuted tables between two checks which components cannot become significant any more, and permuted tables of a wide
 #: table before the largest variables decide. Horn's threshold is the mean over the first batch.
@@ -124,8 +132,8 @@ class DeflationStage:
     ----------
     table : ndarray of shape (n_features, n_samples)
         The centred and scaled table, float32; one row per variable, so that its samples are contiguous.
-    score_basis : ndarray of shape (n_samples, j)
-        Orthonormal basis of the scores of the removed components.
+    score_basis : ndarray of shape (n_samples, c + j)
+        Orthonormal basis of the covariates, if there are any, and of the scores of the removed components.
     loading_basis : ndarray of shape (n_features, j)
         Orthonormal basis of the loadings of the removed components; the residual has no variance along them.
     fit_spec : FitSpec
@@ -139,7 +147,7 @@ class DeflationStage:
 
     @cached_property
     def score_projections(self) -> Array:
-        """Return the coefficients of every variable in `score_basis`, (n_features, j)."""
+        """Return the coefficients of every variable in `score_basis`, (n_features, c + j)."""
         return self.table @ self.score_basis
 
     @cached_property
@@ -244,18 +252,24 @@ class Permutations:
         Block of each variable, from 0: variables of the same block share an order.
     is_drawn_first : ndarray of bool of shape (n_blocks,)
         Whether the order of a block is drawn at once; the other orders are drawn on the first use of `all_orders`.
+    strata : sequence of ndarray of int, optional
+        Indices of the samples of each batch, within which samples are permuted; by default all are one batch.
     """
 
-    def __init__(self, seed: int, n_samples: int, blocks: Array, is_drawn_first: Array) -> None:
+    def __init__(
+        self, seed: int, n_samples: int, blocks: Array, is_drawn_first: Array, strata: Sequence[Array] | None = None
+    ) -> None:
         self._rng = np.random.default_rng(seed)
+        self._strata = [np.arange(n_samples)] if strata is None else strata
         self._block_indices = blocks
         self._deferred_blocks = np.flatnonzero(~is_drawn_first)
         self._orders_by_block = np.empty((is_drawn_first.size, n_samples), np.intp)
         self._draw_orders(np.flatnonzero(is_drawn_first))
 
     def _draw_orders(self, blocks: Array) -> None:
-        identity = np.tile(np.arange(self._orders_by_block.shape[1]), (blocks.size, 1))
-        self._orders_by_block[blocks] = self._rng.permuted(identity, axis=1)
+        for rows in self._strata:
+            identity = np.tile(rows, (blocks.size, 1))
+            self._orders_by_block[np.ix_(blocks, rows)] = self._rng.permuted(identity, axis=1)
 
     def get_for_variables(self, variables: Array) -> Array:
         """Return the orders of variables whose blocks are drawn first, (n_variables, n_samples)."""
@@ -369,13 +383,15 @@ def permutation_test(
     """
     prepared = table.prepare(None, [fit_spec])
     loadings = to_host(solve_all_components(prepared.operator, fit_spec, rng).Z)
-    mean, scale = prepared.moments.mean, prepared.moments.scale
     unit = float(prepared.moments.column_norms.max()) or 1.0
+    samples, basis = _standardize_samples(table, prepared)
     # Single precision suffices for a comparison and takes half the time.
-    A = np.ascontiguousarray(((table.X - mean) / scale / unit).T.astype(np.float32))
-    comparisons = [NullComparison.from_stage(stage) for stage in _build_deflation_stages(A, loadings, fit_spec)]
+    A = np.ascontiguousarray((samples / unit).T.astype(np.float32))
+    stages = _build_deflation_stages(A, basis.astype(np.float32), loadings, fit_spec)
+    comparisons = [NullComparison.from_stage(stage) for stage in stages]
     seeds = rng.randint(2**31 - 1, size=n_permutations)
-    permuted_variance, horn_mean = _run_permutations(comparisons, blocks, seeds, level, n_jobs, progress)
+    strata = _find_strata(table)
+    permuted_variance, horn_mean = _run_permutations(comparisons, strata, blocks, seeds, level, n_jobs, progress)
     _, pca_variance = compute_leading_components(prepared.operator, len(comparisons))
     return NullDistribution(
         observed_variance=unit**2 * np.array([comparison.observed_variance for comparison in comparisons]),
@@ -388,8 +404,30 @@ def permutation_test(
     )
 
 
+def _standardize_samples(table: EstimatorInput, prepared: PreparedData) -> tuple[Array, Array]:
+    """Return the standardised samples, (n_samples, n_features), and the basis of the covariates, (n_samples, c).
+
+    With covariates the samples are residuals, and times the roots of their weights if batches are balanced.
+    """
+    if prepared.covariates is None:
+        moments = prepared.moments
+        return (table.X - moments.mean) / moments.scale, np.zeros((table.shape[0], 0))
+    operator = table.prepare(reduce=False).operator  # that of `prepared` may be a covariance
+    basis, root_weight = prepared.covariates.basis, operator.sqrt_sample_weight
+    assert basis is not None
+    A = operator.columns(np.arange(table.shape[1]))
+    return A, basis if root_weight is None else root_weight[:, None] * basis
+
+
+def _find_strata(table: EstimatorInput) -> list[Array] | None:
+    """Return the indices of the samples of each batch; None without batches."""
+    batch = getattr(table.covariates, "batch", None)
+    return None if batch is None else [np.flatnonzero(batch == label) for label in sorted(set(batch))]
+
+
 def _run_permutations(
     comparisons: Sequence[NullComparison],
+    strata: Sequence[Array] | None,
     blocks: Array | None,
     seeds: Array,
     level: float,
@@ -415,7 +453,7 @@ def _run_permutations(
     for start, end in zip([0, *ends], ends, strict=False):
         jobs = (
             delayed(_run_one_permutation)(
-                comparisons[:n_active], block_of, is_drawn_first, int(seed), 0 if start else n_components
+                comparisons[:n_active], strata, block_of, is_drawn_first, int(seed), 0 if start else n_components
             )
             for seed in seeds[start:end]
         )
@@ -469,8 +507,8 @@ def describe_selection(p_values: Array) -> str:
     )
 
 
-def _build_deflation_stages(A: Array, loadings: Array, fit_spec: FitSpec) -> list[DeflationStage]:
-    """Return one stage per component: the table, then its residual after each earlier component."""
+def _build_deflation_stages(A: Array, basis: Array, loadings: Array, fit_spec: FitSpec) -> list[DeflationStage]:
+    """Return one stage per component: the table without the `basis`, then its residual after each earlier component."""
     settings = replace(
         fit_spec.settings,
         tol=max(fit_spec.settings.tol, QUICK_FIT_TOLERANCE),
@@ -481,19 +519,23 @@ def _build_deflation_stages(A: Array, loadings: Array, fit_spec: FitSpec) -> lis
         replace(fit_spec.select_unit(j), n_init=1, start=TwoColumnStart(), local_search=False, settings=settings)
         for j in range(len(fit_spec.mu))
     ]
-    n, p = A.shape
-    stages = [DeflationStage(A, np.zeros((p, 0), A.dtype), np.zeros((n, 0), A.dtype), small_specs[0])]
+    stages = [DeflationStage(A, basis, np.zeros((len(A), 0), A.dtype), small_specs[0])]
     for j in range(1, len(small_specs)):
         stages.append(stages[-1].deflate(loadings[:, j - 1], small_specs[j]))
     return stages
 
 
 def _run_one_permutation(
-    comparisons: Sequence[NullComparison], blocks: Array, is_drawn_first: Array, seed: int, n_pca_components: int
+    comparisons: Sequence[NullComparison],
+    strata: Sequence[Array] | None,
+    blocks: Array,
+    is_drawn_first: Array,
+    seed: int,
+    n_pca_components: int,
 ) -> tuple[list[float], list[float], Array]:
     """Return variances and ratios of one permuted table at every stage, and the variances of its PCA components."""
     stage = comparisons[0].stage
-    permutations = Permutations(seed, stage.table.shape[1], blocks, is_drawn_first)
+    permutations = Permutations(seed, stage.table.shape[1], blocks, is_drawn_first, strata)
     results = [comparison.compute_permuted_variance(permutations) for comparison in comparisons]
     variances, ratios = zip(*results, strict=True)
     pca_variances = np.zeros(0)

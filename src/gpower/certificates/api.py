@@ -32,6 +32,8 @@ def certify(
     max_time: float = 10.0,
     deflation: str | None = None,
     sample_weight: Any = None,
+    covariates: Any = None,
+    batch: Any = None,
 ) -> list[Certificate]:
     """Bound, for each component, the variance of every component with as few variables.
 
@@ -56,6 +58,8 @@ def certify(
         How a component is removed before the next; by default as in the model, and "schur" for loadings alone.
     sample_weight : array-like of shape (n_samples,), optional
         Sample weights of the fit.
+    covariates, batch : optional
+        Covariates and batch labels of the fit; the bounds are then on the variance that they do not predict.
 
     Returns
     -------
@@ -74,7 +78,7 @@ def certify(
     """
     tol = check_float(tol, "tol", 0.0)
     max_time = check_float(max_time, "max_time", 0.0)
-    checked = read_certificate_input(model, X, covariance, sample_weight)
+    checked = read_certificate_input(model, X, covariance, sample_weight, covariates, batch)
     args = checked.args
     deflation = args["deflation"] if deflation is None else deflation
     args["deflation"] = check_option(deflation, "deflation", tuple(DEFLATION_RULES))

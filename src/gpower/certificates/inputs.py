@@ -14,6 +14,7 @@ from gpower._utils.arrays import Array, normalize_columns
 from gpower._utils.backends import to_numpy
 from gpower._utils.messages import format_param
 from gpower.operators import Operator
+from gpower.validation.covariates import check_covariates_given
 from gpower.validation.params import check_option
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import PreparedData, read_estimator_input
@@ -39,14 +40,25 @@ class CertificateInput:
     args: CertificateArgs
 
 
-def read_certificate_input(model: Any, X: Any, covariance: str | None, sample_weight: Any) -> CertificateInput:
-    """Check the arguments of `certify` and `certify_total`, which documents them, and read the data as in the fit."""
+def read_certificate_input(
+    model: Any, X: Any, covariance: str | None, sample_weight: Any, covariates: Any = None, batch: Any = None
+) -> CertificateInput:
+    """Check the arguments of `certify` and `certify_total`, which documents them, and read the data as in the fit.
+
+    Loadings alone may come with covariates; a model must have been fitted with those.
+    """
     unwrapped = UnwrappedModel.unwrap(model)
     loadings = _get_loadings(unwrapped.model)
     args = certificate_args(unwrapped.model)
     reader_params = _infer_reader_params(unwrapped.model, covariance)
+    if isinstance(unwrapped.model, BaseEstimator):
+        names = getattr(unwrapped.model, "covariates_names_", None)
+        are_variables = reader_params["covariance"] is not None
+        check_covariates_given(names, covariates, batch, are_variables=are_variables)
+        covariates = names if are_variables else covariates
     X = unwrapped.apply_earlier_steps(X)
-    operator = prepare_certificate_data(X, sample_weight=sample_weight, **reader_params).operator
+    known = {"sample_weight": sample_weight, "covariates": covariates, "batch": batch}
+    operator = prepare_certificate_data(X, **known, **reader_params).operator
     return CertificateInput(unwrapped.model, operator, _check_components(loadings, operator.shape[1]), args)
 
 
@@ -83,7 +95,7 @@ def _infer_reader_params(model: Any, covariance: str | None) -> dict[str, Any]:
     The result has the parameters of `_InputParams`. A model without any of these, or an array of loadings, is taken for
     one of centred and unscaled data. A `covariance` that is not None takes precedence over that of the model.
     """
-    model_covariance, missing = _get_attributes(model, "covariance", "missing")
+    model_covariance, missing, balance = _get_attributes(model, "covariance", "missing", "balance")
     center, mean, scale, scales = _get_attributes(model, "center", "mean_", "scale", "scale_")
     if covariance is None and model_covariance == "precomputed":
         covariance = "precomputed"
@@ -91,7 +103,7 @@ def _infer_reader_params(model: Any, covariance: str | None) -> dict[str, Any]:
         center = mean is None or np.any(mean)
     if scale is None:
         scale = scales is not None and np.any(np.asarray(scales) != 1)
-    args = {"covariance": covariance, "center": bool(center), "scale": bool(scale)}
+    args = {"covariance": covariance, "center": bool(center), "scale": bool(scale), "balance": bool(balance)}
     return args | ({"missing": missing, "n_components": len(model.components_)} if missing == "impute" else {})
 
 
@@ -105,24 +117,32 @@ class _InputParams(BaseEstimator):
         scale: bool = False,
         missing: str = "error",
         n_components: int = 1,
+        balance: bool = False,
     ) -> None:
         self.covariance, self.center, self.scale = covariance, center, scale
-        self.missing, self.n_components = missing, n_components
+        self.missing, self.n_components, self.balance = missing, n_components, balance
 
 
 def prepare_certificate_data(
-    X: Any, covariance: str | None, *, sample_weight: Any = None, **reader_params: Any
+    X: Any,
+    covariance: str | None,
+    *,
+    sample_weight: Any = None,
+    covariates: Any = None,
+    batch: Any = None,
+    **reader_params: Any,
 ) -> PreparedData:
     """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`.
 
-    The matrix is in host memory. The operator has no samples if X is a covariance, or tall data replaced by theirs.
-    Raise ValueError if X does not fit into memory, is on a device, or has no column that varies.
+    With covariates or batches it is the operator of the residuals. The matrix is in host memory. The operator has no
+    samples if X is a covariance, or tall data replaced by theirs. Raise ValueError if X does not fit into memory, is on
+    a device, or has no column that varies.
     """
     reader = _InputParams(check_option(covariance, "covariance", (None, "precomputed")), **reader_params)
     table = read_estimator_input(reader, X).load_into_memory(
         "A certificate needs the matrix in the memory of this machine"
     )
-    prepared = table.fill_missing().to_float64().prepare(sample_weight, reduce=True)
+    prepared = table.with_covariates(covariates, batch).fill_missing().to_float64().prepare(sample_weight, reduce=True)
     if not np.any(prepared.moments.column_norms):
         reason = "The covariance is zero" if covariance is not None else "Every column of X is constant"
         raise ValueError(f"{reason}: no component explains any variance, so there is nothing to certify.")

@@ -66,6 +66,8 @@ def certify_total(
     tol: float = 1e-4,
     max_time: float = 10.0,
     sample_weight: Any = None,
+    covariates: Any = None,
+    batch: Any = None,
 ) -> Certificate:
     """Bound the sum of the variances of all components, over all sets of components that satisfy the constraint.
 
@@ -86,6 +88,8 @@ def certify_total(
         Time limit in seconds, checked between steps. The cheapest bounds are computed in any case.
     sample_weight : array-like of shape (n_samples,), optional
         Sample weights of the fit.
+    covariates, batch : optional
+        Covariates and batch labels of the fit; the bounds are then on the variance that they do not predict.
 
     Returns
     -------
@@ -104,7 +108,7 @@ def certify_total(
     """
     tol = check_float(tol, "tol", 0.0)
     max_time = check_float(max_time, "max_time", 0.0)
-    checked = read_certificate_input(model, X, covariance, sample_weight)
+    checked = read_certificate_input(model, X, covariance, sample_weight, covariates, batch)
     constraint = getattr(checked.model, "constraint", None) if constraint is None else constraint
     constraint = check_option(constraint, "constraint", (None, *CONSTRAINTS))
     cardinality = checked.args["cardinality"]

@@ -86,7 +86,8 @@ def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], s
     absent = list(model.feature_names_in_[~is_present])
     reason = "of the model that no component uses are not in the table"
     sink.print_notes(f"{len(absent)} variable(s) {reason}: {format_names(absent)}.")
-    for name in ("components_", "mean_", "scale_", "feature_names_in_"):
+    removed = ["covariates_coef_"] if hasattr(model, "covariates_coef_") else []
+    for name in ("components_", "mean_", "scale_", "feature_names_in_", *removed):
         setattr(model, name, getattr(model, name)[..., is_present])
     model.n_features_in_ = int(is_present.sum())
 

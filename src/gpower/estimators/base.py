@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeAlias
@@ -41,12 +42,17 @@ from gpower.operators.explained_variance import (
 )
 from gpower.operators.storage.residual import ResidualMatrix
 from gpower.solvers.results import ComponentResult
-from gpower.validation.covariates import CovariateEncoding, CovariateVariables, read_covariates
+from gpower.validation.covariates import (
+    CovariateEncoding,
+    CovariateVariables,
+    check_covariates_given,
+    read_covariates,
+)
 from gpower.validation.data import to_plain_table
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import ComponentModelMixin
-from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import make_solver, restore_solver
 
 #: Parameters of an estimator, or its fitted attributes, by name.
@@ -170,6 +176,7 @@ class SparsePCAEstimator(
     cardinality_: Array
     covariates_coef_: Array
     covariates_mean_: Array
+    covariates_levels_: Array
     n_passes_: float
     mean_: Array
     scale_: Array
@@ -226,35 +233,72 @@ class SparsePCAEstimator(
         -------
         ndarray of shape (n_samples, n_components)
         """
-        native = self._read_samples(X)
-        fitted = self._get_fitted_arrays_like(native)
-        return make_converter_to(X)(project_samples(self._subtract_covariates(native, covariates, batch, X), *fitted))
+        samples = self._read_samples(X, covariates, batch)
+        return make_converter_to(X)(project_samples(samples, *self._get_fitted_arrays_like(samples)))
 
-    def _subtract_covariates(self, X: Any, covariates: Any, batch: Any, given: Any) -> Any:
-        """Return checked samples X, as `_read_samples` returns them, less the part that their covariates predict.
+    def remove_covariates(self, X: Any, covariates: Any = None, batch: Any = None) -> tuple[Any, Any]:
+        """Return the model without its covariates, and the residuals of X as a table.
 
-        Without covariates in the fit, X itself. Raise ValueError if covariates are missing or were not fitted, or if
-        they name the samples otherwise than `given`, the samples as the user passed them.
+        Functions that take a model and its data, such as those of `gpower.plotting`, take the two instead. The
+        residuals of a sparse matrix are dense; a table in blocks is loaded.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+            Samples; a covariance if the model was fitted to one.
+        covariates, batch : optional
+            Covariates and batch labels of these samples.
+
+        Returns
+        -------
+        model : GPower
+            A copy with the same components; of a model without covariates, the model itself.
+        residuals : ndarray, pandas.DataFrame, or X itself if the model has no covariates
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gpower import GPower
+        >>> rng = np.random.default_rng(0)
+        >>> age, X = rng.uniform(20, 80, 40), rng.standard_normal((40, 6))
+        >>> model = GPower(1, cardinality=2).fit(X, covariates=age)
+        >>> plain, residuals = model.remove_covariates(X, covariates=age)
+        >>> bool(np.allclose(plain.transform(residuals), model.transform(X, covariates=age)))
+        True
         """
-        fitted = vars(self)
-        if "covariates_coef_" not in fitted:
-            if covariates is not None or batch is not None:
-                raise ValueError("The model was fitted without covariates and batches; it takes none here.")
-            return X
-        names = fitted["covariates_names_"]
-        container = as_container(X)
-        if get_constructor_params(self).get("covariance") == "precomputed":  # covariates are variables of X
-            columns = CovariateVariables.find(names, fitted.get("feature_names_in_"), container.shape[1]).columns
-            return ResidualMatrix(container, to_host(container.columns(columns)), self.covariates_coef_)
-        if covariates is None and batch is None:
-            expected = ", ".join(dict.fromkeys(names))
-            raise ValueError(
-                f"The model was fitted to what covariates do not predict; pass those of the samples as covariates= or "
-                f"batch=: {expected}."
-            )
-        known = read_covariates(covariates, batch, container.shape[0], getattr(given, "index", None))
-        C = CovariateEncoding(names, fitted["covariates_levels_"]).encode(known)
-        return ResidualMatrix(container, C - self.covariates_mean_, self.covariates_coef_)
+        samples = self._read_samples(X, covariates, batch)
+        names = getattr(self, "covariates_names_", None)
+        if names is None:
+            return self, X
+        plain: Any = copy(getattr(self, "best_estimator_", self))
+        rest = as_container(samples).to_dense()
+        if get_constructor_params(plain).get("covariance") == "precomputed":  # from both sides of the matrix
+            columns = CovariateVariables.find(names, vars(plain).get("feature_names_in_"), len(rest)).columns
+            rest = rest - self.covariates_coef_.T @ rest[columns]
+        if hasattr(X, "iloc"):
+            rest = type(X)(rest, index=X.index, columns=X.columns)
+        else:  # an array has no names
+            vars(plain).pop("feature_names_in_", None)
+        plain._n_removed_covariates = self._covariate_rank
+        for name in [name for name in vars(plain) if name.startswith("covariate")]:
+            delattr(plain, name)
+        return plain, rest
+
+    def _subtract_covariates(self, table: EstimatorInput, covariates: Any, batch: Any) -> Any:
+        """Return the matrix of a table, or its residuals if the model was fitted with covariates.
+
+        Raise ValueError if covariates are missing or were not fitted, or if they do not fit to the table.
+        """
+        names, is_covariance = getattr(self, "covariates_names_", None), table.data_params.covariance is not None
+        check_covariates_given(names, covariates, batch, are_variables=is_covariance)
+        if names is None:
+            return table.X
+        if is_covariance:  # covariates are variables of X
+            columns = CovariateVariables.find(names, table.feature_names, table.shape[1]).columns
+            return ResidualMatrix(table.container, to_host(table.container.columns(columns)), self.covariates_coef_)
+        known = read_covariates(covariates, batch, table.shape[0], table.row_names)
+        C = CovariateEncoding(names, self.covariates_levels_).encode(known)
+        return ResidualMatrix(table.container, C - self.covariates_mean_, self.covariates_coef_)
 
     def _get_fitted_arrays_like(self, X: Any) -> tuple[Array, Array, Array]:
         """Return loadings (n_features, m), means and scales as arrays of the library and device of X.
@@ -266,21 +310,22 @@ class SparsePCAEstimator(
         components, mean, scale = (to_backend(as_native(values)) for values in fitted)
         return components.T, mean, scale
 
-    def _read_samples(self, X: Any) -> Any:
-        """Check samples against the fitted variables and return them, missing values imputed if requested.
+    def _read_samples(self, X: Any, covariates: Any = None, batch: Any = None) -> Any:
+        """Check samples against the fitted variables; subtract what their covariates predict, impute if requested.
 
         The result is a NumPy or CuPy array, a CSR or CSC matrix, or a container, in float32 or float64, not centred and
-        not scaled; it may share memory with X, so it must not be changed. For a model of a covariance it may be a
-        covariance as well. Raise ValueError for missing values that are not imputed, and for infinite ones.
+        not scaled; it may share memory with X, so it must not be changed. Raise ValueError for missing values that are
+        not imputed, for infinite ones, and unless covariates are passed exactly if the model was fitted with them.
         """
         check_is_fitted(self)
         table = read_estimator_input(self, X, reset=False)
         is_array = not sp.issparse(table.X) and not isinstance(table.X, Container)
         should_impute = table.data_params.missing == "impute" and is_array
         table.require_finite(allow_nan=should_impute)
+        samples = self._subtract_covariates(table, covariates, batch)
         if should_impute and np.isnan(np.sum(table.X)):
-            return impute_from_loadings(table.X, *self._get_fitted_arrays_like(table.X))
-        return table.X
+            return impute_from_loadings(as_container(samples).to_dense(), *self._get_fitted_arrays_like(table.X))
+        return samples
 
     def inverse_transform(self, X: Any) -> Array:
         """Compute the data that have the given scores, by least squares, as components need not be orthogonal.
@@ -324,12 +369,12 @@ class SparsePCAEstimator(
         -------
         float
         """
-        native = self._read_samples(X)
         if get_constructor_params(self).get("covariance") != "precomputed":
-            fitted = self._get_fitted_arrays_like(native)
-            return compute_captured_share(self._subtract_covariates(native, covariates, batch, X), *fitted)
-        Z, total = self.components_.T.astype(np.float64), float(np.trace(native))
-        return captured_variance(Z.T @ (native @ Z), Z) / total if total > 0 else 0.0
+            samples = self._read_samples(X, covariates, batch)
+            return compute_captured_share(samples, *self._get_fitted_arrays_like(samples))
+        S, Z = to_host(self.remove_covariates(X)[1]), self.components_.T.astype(np.float64)
+        total = float(np.trace(S))
+        return captured_variance(Z.T @ (S @ Z), Z) / total if total > 0 else 0.0
 
     def loadings(self, feature_names: Sequence[str] | None = None) -> list[dict[str, float]]:
         """Return the variables of each component by name, the largest absolute loading first.

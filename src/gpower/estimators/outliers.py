@@ -32,20 +32,25 @@ class OutlierDistanceMixin:
     scale_: Array
     score_covariance_: Array
     n_samples_: float
+    #: Number of independent covariates that were removed from the data themselves.
+    _n_removed_covariates: int = 0
 
-    def _read_samples(self, X: Any) -> Any:
-        """Check samples and return them, neither centred nor scaled; implemented by the estimator.
+    def _read_samples(self, X: Any, covariates: Any = None, batch: Any = None) -> Any:
+        """Check samples and return them less what covariates predict; implemented by the estimator.
 
-        The result is an array, a sparse matrix or a container that must not be changed, in the memory of X.
+        The result is neither centred nor scaled. It is an array, a sparse matrix or a container that must not be
+        changed, in the memory of X.
         """
         raise NotImplementedError
 
-    def hotelling_t2(self, X: Any) -> Array:
+    def hotelling_t2(self, X: Any, covariates: Any = None, batch: Any = None) -> Array:
         """Compute the squared Mahalanobis distance of each sample's scores from the mean: t S⁺ tᵀ.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any.
 
         Returns
         -------
@@ -61,7 +66,7 @@ class OutlierDistanceMixin:
         """
         used = self._active_columns
         Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
-        scores = np.vstack([A @ Z for A in self._iter_standardized_blocks(X, used)])
+        scores = np.vstack([A @ Z for A in self._iter_standardized_blocks(X, covariates, batch, used)])
         return np.sum(scores @ self._score_precision * scores, axis=1)
 
     def hotelling_t2_limit(self, level: float = 0.95) -> float:
@@ -74,9 +79,11 @@ class OutlierDistanceMixin:
         level : float, default=0.95
         """
         rank = int(np.linalg.matrix_rank(self.score_covariance_, hermitian=True))
-        return compute_t2_limit(rank, float(self.n_samples_), check_probability_level(level))
+        n, removed = float(self.n_samples_), self._covariate_rank
+        limit = compute_t2_limit(rank, n - removed, check_probability_level(level))
+        return limit * (n - 1) / (n - 1 - removed) if n - 1 > removed else limit  # variances are divided by n − 1
 
-    def squared_residual(self, X: Any) -> Array:
+    def squared_residual(self, X: Any, covariates: Any = None, batch: Any = None) -> Array:
         """Compute the squared distance of each sample from the span of the components, after centring and scaling.
 
         It is also called SPE or Q.
@@ -84,6 +91,8 @@ class OutlierDistanceMixin:
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any.
 
         Returns
         -------
@@ -97,37 +106,41 @@ class OutlierDistanceMixin:
         >>> GPower(1, cardinality=1).fit(X).squared_residual(X)  # the squares of the second variable
         array([1., 0., 1.])
         """
-        return np.concatenate([np.sum(left**2, axis=1) for left in self._iter_residual_blocks(X)])
+        return np.concatenate([np.sum(left**2, axis=1) for left in self._iter_residual_blocks(X, covariates, batch)])
 
-    def squared_residual_limit(self, X: Any, level: float = 0.95) -> float:
+    def squared_residual_limit(self, X: Any, level: float = 0.95, covariates: Any = None, batch: Any = None) -> float:
         """Compute the `squared_residual` that this share of new normal samples does not exceed.
 
         The limit is a multiple of χ² with the mean and variance of the residuals of X [Box 1954], and allows for the
         error of a mean of n samples. New samples lie a little farther from a model than the samples of the fit: with q
         loadings per variable by (n + 1 + q)/(n − 1 − q), or by (n + 1 + q)/(n − 3 − q) if variables were scaled.
+        Independent covariates count as loadings.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
             The samples of the fit, or other samples without outliers.
         level : float, default=0.95
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any.
 
         References
         ----------
         Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance problems, I.
         Annals of Mathematical Statistics 25, 290–302.
         """
-        level, residuals = check_probability_level(level), self.squared_residual(X)
+        level, residuals = check_probability_level(level), self.squared_residual(X, covariates, batch)
         n, mean, variance = residuals.size, float(residuals.mean()), float(residuals.var(ddof=residuals.size > 1))
         if n < 3 or variance <= (1e-12 * mean) ** 2:
             return mean
         freedom = 2 * mean**2 / variance
         fitted = np.count_nonzero(to_numpy(self.components_)) / self.components_.shape[1]  # loadings per variable
+        fitted += self._covariate_rank
         scaled = 2 * bool(np.any(to_numpy(self.scale_) != 1))  # the variances are estimated too
         farther = (n + 1 + fitted) / max(n - 1 - scaled - fitted, 1)
         return float(mean * farther * stats.f.ppf(level, freedom, freedom * (n - 1)))
 
-    def contributions(self, X: Any, to: str = "t2") -> Array:
+    def contributions(self, X: Any, to: str = "t2", covariates: Any = None, batch: Any = None) -> Array:
         """Compute the contribution of each variable to a sample's distance; the contributions sum to the distance.
 
         Parameters
@@ -136,6 +149,8 @@ class OutlierDistanceMixin:
         to : {"t2", "residual"}, default="t2"
             Decompose `hotelling_t2`, where a variable that moves the scores towards the mean has a negative
             contribution, or `squared_residual`.
+        covariates, batch : optional
+            Covariates and batch labels of these samples, if the model was fitted with any.
 
         Returns
         -------
@@ -152,9 +167,16 @@ class OutlierDistanceMixin:
         """
         check_option(to, "to", ("t2", "residual"))
         if to == "residual":
-            return np.vstack([left**2 for left in self._iter_residual_blocks(X)])
+            return np.vstack([left**2 for left in self._iter_residual_blocks(X, covariates, batch)])
         Z = np.asarray(to_numpy(self.components_), np.float64).T
-        return np.vstack([A * (A @ Z @ self._score_precision @ Z.T) for A in self._iter_standardized_blocks(X)])
+        blocks = self._iter_standardized_blocks(X, covariates, batch)
+        return np.vstack([A * (A @ Z @ self._score_precision @ Z.T) for A in blocks])
+
+    @property
+    def _covariate_rank(self) -> int:
+        """Return the number of independent covariates that were removed."""
+        coef = getattr(self, "covariates_coef_", None)
+        return self._n_removed_covariates if coef is None else int(np.linalg.matrix_rank(coef))
 
     @property
     def _score_precision(self) -> Array:
@@ -166,29 +188,32 @@ class OutlierDistanceMixin:
         """Return the columns with a non-zero loading in any component."""
         return np.flatnonzero(to_numpy(self.components_).any(axis=0))
 
-    def _iter_standardized_blocks(self, X: Any, columns: Any = slice(None)) -> Iterator[Array]:
+    def _iter_standardized_blocks(
+        self, X: Any, covariates: Any, batch: Any, columns: Array | None = None
+    ) -> Iterator[Array]:
         """Yield blocks of centred and scaled samples in float64, with all variables or the given columns.
 
         Blocks are new NumPy arrays, (n_rows, n_columns), in the order of the samples, and may be changed. Raise
         ValueError if the samples are in blocks or on a device.
         """
-        table = self._read_samples(X)
-        where = as_container(table).storage_description
-        if where:
+        samples = as_container(self._read_samples(X.tocsr() if sp.issparse(X) else X, covariates, batch))
+        if samples.storage_description:
             raise ValueError(
-                f"Distances need the samples in the memory of this machine; X is {where}: give a part of it."
+                "Distances need the samples in the memory of this machine; "
+                f"X is {samples.storage_description}: give a part of it."
             )
-        table = table.tocsr() if sp.issparse(table) else table
-        mean, scale = (np.asarray(to_numpy(v), np.float64)[columns] for v in (self.mean_, self.scale_))
-        rows = max(1, DISTANCE_BLOCK_ENTRIES // max(mean.size, 1))
-        for start in range(0, table.shape[0], rows):
-            part = table[start : start + rows][:, columns]
-            A = np.array(part.toarray() if sp.issparse(part) else to_numpy(part), np.float64)
+        mean, scale = (np.asarray(to_numpy(v), np.float64) for v in (self.mean_, self.scale_))
+        if columns is not None:
+            samples, mean, scale = samples.take(columns), mean[columns], scale[columns]
+        n_rows = max(1, DISTANCE_BLOCK_ENTRIES // max(mean.size, 1))
+        for start in range(0, samples.shape[0], n_rows):
+            rows = np.arange(start, min(start + n_rows, samples.shape[0]))
+            A = samples.get_rows(rows).astype(np.float64)
             A -= mean
             A /= scale
             yield A
 
-    def _iter_residual_blocks(self, X: Any) -> Iterator[Array]:
+    def _iter_residual_blocks(self, X: Any, covariates: Any, batch: Any) -> Iterator[Array]:
         """Yield blocks of standardized samples minus their projections on the span of the components.
 
         Blocks are new NumPy arrays, (n_rows, n_features). Variables that no component uses stay as they are.
@@ -196,7 +221,7 @@ class OutlierDistanceMixin:
         used = self._active_columns
         Z = np.asarray(to_numpy(self.components_), np.float64)[:, used].T
         back = np.linalg.pinv(Z, rcond=1e-6)
-        for A in self._iter_standardized_blocks(X):
+        for A in self._iter_standardized_blocks(X, covariates, batch):
             A[:, used] -= A[:, used] @ Z @ back  # in place: the block is a copy
             yield A
 

@@ -87,14 +87,17 @@ def sparse_pca(
     return_model : bool, default=False
         Return the fitted model, whose variables are the genes used.
     **options
-        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``.
+        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``. With
+        ``batch_key="sample"`` the cells of each sample, a column of ``adata.obs``, are centred by themselves, and with
+        ``covariates=["pct_counts_mt"]`` the linear effect of such columns is removed; a sparse matrix stays sparse.
 
     Returns
     -------
     None, AnnData or GPower
         Sets ``obsm`` (scores, cells × components; lazy for a Dask array, on the GPU if the matrix is), ``varm``
         (loadings, genes × components) and ``uns`` (``params``, ``variance``, ``variance_ratio``, ``n_nonzero``,
-        ``converged``; with ``certify=True`` also ``upper_bound`` and ``optimality_ratio``).
+        ``converged``; with ``certify=True`` also ``upper_bound`` and ``optimality_ratio``, and with batches or
+        covariates ``covariate_variance_ratio``).
 
     Examples
     --------
@@ -108,6 +111,8 @@ def sparse_pca(
     """
     _check_anndata(adata)
     mask_var = _resolve_mask_argument(options, mask_var)
+    batch_key, covariates = options.pop("batch_key", None), options.pop("covariates", None) or ()
+    covariates = [covariates] if isinstance(covariates, str) else list(covariates)
     if copy and return_model:
         raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
     if copy:
@@ -121,12 +126,14 @@ def sparse_pca(
     used = X if genes is None else _select_gene_columns(X, genes)
     n_comps = min(_DEFAULT_N_COMPS, used.shape[1]) if n_comps is None else n_comps
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
-    scores = model.fit(used).transform(used)
+    removed = _select_obs_columns(adata, batch_key, covariates)
+    scores = model.fit(used, **removed).transform(used, **removed)
     in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
     adata.obsm[in_obsm] = scores.astype(dtype)
     if obsm is None:
         adata.varm[in_varm] = _expand_loadings_to_genes(model, adata.n_vars, genes)
-    origin = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
+    origin: dict[str, Any] = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
+    origin |= {"batch_key": batch_key, "covariates": np.asarray(covariates) if covariates else None}
     adata.uns[in_uns] = _build_uns_entry(model, origin)
     return adata if copy else model if return_model else None
 
@@ -167,6 +174,15 @@ def _select_anndata_matrix(adata: AnnData, layer: str | None, obsm: str | None) 
     return matrices[key]
 
 
+def _select_obs_columns(adata: AnnData, batch_key: str | None, names: Sequence[str]) -> dict[str, Any]:
+    """Return the arguments `covariates` and `batch` of `GPower.fit` from columns of ``adata.obs``; none without any."""
+    for argument, name in [*(("covariates", name) for name in names), ("batch_key", batch_key)]:
+        if name is not None and name not in adata.obs:
+            raise ValueError(f"{argument}: {name!r} is not a column of adata.obs; it has {list(adata.obs)[:8]}.")
+    removed: dict[str, Any] = {"covariates": {name: adata.obs[name] for name in names}} if names else {}
+    return removed if batch_key is None else removed | {"batch": adata.obs[batch_key]}
+
+
 def _select_gene_positions(adata: AnnData, mask_var: object) -> Array | None:
     """Return the positions of the genes to use; None stands for all."""
     if mask_var is None:
@@ -199,17 +215,18 @@ def _expand_loadings_to_genes(model: GPower, n_genes: int, genes: Array | None) 
     return loadings
 
 
-def _build_uns_entry(model: GPower, origin: dict[str, str | None]) -> dict[str, object]:
+def _build_uns_entry(model: GPower, origin: dict[str, Any]) -> dict[str, object]:
     """Return the parameters and the explained variances under keys in the style of scanpy."""
     sparsity = {"cardinality": model.cardinality, "gamma": model.gamma}
     given = origin | {name: None if value is None else np.asarray(value) for name, value in sparsity.items()}
     params = {"zero_center": bool(model.center), "n_comps": len(model.components_), "penalty": model.penalty}
-    proven = ("upper_bound", "optimality_ratio") if model.certify else ()
+    further = [*(("upper_bound", "optimality_ratio") if model.certify else ())]
+    further += ["covariate_variance_ratio"] if hasattr(model, "covariate_variance_ratio_") else []
     return {
         "params": params | {name: value for name, value in given.items() if value is not None},
         "variance": np.asarray(model.explained_variance_),
         "variance_ratio": np.asarray(model.explained_variance_ratio_),
         "n_nonzero": np.asarray(model.cardinality_),
         "converged": np.asarray(model.converged_),
-        **{name: np.asarray(vars(model)[f"{name}_"]) for name in proven},
+        **{name: np.asarray(vars(model)[f"{name}_"]) for name in further},
     }

@@ -152,6 +152,8 @@ def component_test(
     n_jobs: int | None = None,
     progress: PermutationProgress | None = None,
     random_state: Seed = None,
+    covariates: Any = None,
+    batch: Any = None,
     **options: Any,
 ) -> ComponentTest:
     """Compare each component's variance with that of the same fit to tables whose columns were permuted.
@@ -181,6 +183,9 @@ def component_test(
         Called as ``progress(done, total)``.
     random_state : int, RandomState or None
         Seed of the permutations. None stands for a fixed seed.
+    covariates, batch : optional
+        Covariates and batch labels of the samples, as for `GPower.fit`. Residuals are permuted, within batches if
+        there are any, and what the covariates predict of permuted residuals is removed again.
     **options
         Parameters of `GPower`, such as ``cardinality=20`` and ``scale=True``.
 
@@ -202,7 +207,7 @@ def component_test(
     (3, array([0.01, 0.02, 0.02]))
     """
     model = GPower(n_components, **options)
-    table = read_estimator_input(model, X).prepare_for_permutation()
+    table = read_estimator_input(model, X).with_covariates(covariates, batch).prepare_for_permutation()
     n_permutations, level = check_permutations(n_permutations, level)
     null_distribution = permutation_test(
         table,

@@ -42,6 +42,7 @@ from gpower.penalties.elementary import Penalty
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.warm_path import warm_path
 from gpower.validation.checks import is_number, is_sequence
+from gpower.validation.covariates import Covariates
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
 from gpower.validation.prepare import EstimatorInput, read_estimator_input
 from gpower.validation.solver import PAPER_TOL, Solver
@@ -156,7 +157,7 @@ class GPowerCV(SparsePCAEstimator):
     memory_limit: Any = GPower.memory_limit
     random_state: Seed = GPower.random_state
 
-    def fit(self, X: object, y: object = None) -> Self:
+    def fit(self, X: object, y: object = None, covariates: Any = None, batch: Any = None) -> Self:
         """Choose the cardinalities, then fit to all samples.
 
         Parameters
@@ -164,6 +165,10 @@ class GPowerCV(SparsePCAEstimator):
         X : array-like, sparse matrix, or data on disk or on a cluster, of shape (n_samples, n_features)
         y : array-like, optional
             Target that some splitters use.
+        covariates, batch : optional
+            Covariates and batch labels of the samples, as for `GPower.fit`. The regression of a fold uses its training
+            samples, and its coefficients are applied to the held-out ones. If `cv` is a number, every fold gets its
+            share of every batch.
 
         Returns
         -------
@@ -181,7 +186,7 @@ class GPowerCV(SparsePCAEstimator):
             value = getattr(self, name)
             if is_sequence(value) and any(map(is_sequence, value)):
                 raise ValueError(f"{name} has a list for each component; cross-validation takes one list for all.")
-        table = read_estimator_input(self, X)
+        table = read_estimator_input(self, X).with_covariates(covariates, batch)
         grid = check_cardinality_grid(
             self.cardinalities, table.cardinality_range, DEFAULT_GRID_SIZES[_is_large_table(table)]
         )
@@ -210,8 +215,25 @@ class GPowerCV(SparsePCAEstimator):
         self.best_params_: dict[str, IntPerComponent] = {
             "cardinality": cardinalities if self.search == "sequential" else cardinalities[0]
         }
-        self.best_estimator_ = self._build_model(**self.best_params_).fit(X)
+        self.best_estimator_ = self._build_model(**self.best_params_).fit(X, covariates=covariates, batch=batch)
         return self
+
+    def fit_transform(self, X: Any, y: Any = None, covariates: Any = None, batch: Any = None) -> Array:
+        """Choose the cardinalities, fit to all samples and return their scores.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like, optional
+            Target that some splitters use.
+        covariates, batch : optional
+            As in `fit`.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_components)
+        """
+        return self.fit(X, y, covariates, batch).transform(X, covariates, batch)
 
     def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[FoldScores]:
         """Return the scores of all folds for one component, and report progress after each fold."""
@@ -262,11 +284,6 @@ def _is_large_table(table: EstimatorInput) -> bool:
 
 def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) -> list[_Fold]:
     """Return the folds before any component is chosen."""
-    cv, p = model.cv, table.shape[0]
-    if is_number(cv, Integral):
-        if not 2 <= cv <= p:
-            raise ValueError(f"cv={cv}: between 2 and n_samples={p} folds are needed.")
-        cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     fold_model = model._build_model()
     single_pass = model.n_init == "auto" and _is_large_table(table)
     if single_pass:
@@ -275,13 +292,33 @@ def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) 
             fold_model.set_params(solver__local_search=False)
     if model.search == "sequential":
         fold_model.set_params(n_components=1)
-    rows = np.arange(p)
+    splits = _split_samples(model, table, y)
+    return [_Fold(fold_model, grid, train, test, model.n_components, single_pass) for train, test in splits]
+
+
+def _split_samples(model: GPowerCV, table: EstimatorInput, y: object) -> list[tuple[Array, Array]]:
+    """Return the indices of the training and of the held-out samples of every fold; raise if a fold cannot be used."""
+    cv, rows = model.cv, np.arange(table.shape[0])
+    batch = getattr(table.covariates, "batch", None)
+    if is_number(cv, Integral):
+        if not 2 <= cv <= rows.size:
+            raise ValueError(f"cv={cv}: between 2 and n_samples={rows.size} folds are needed.")
+        if batch is not None:  # deal out the samples of one batch after the other
+            order = make_random_state(model.random_state).permutation(rows)
+            order = order[np.argsort(batch[order], kind="stable")]
+            cv = [(np.sort(np.delete(order, np.s_[i::cv])), np.sort(order[i::cv])) for i in range(cv)]
+        else:
+            cv = KFold(int(cv), shuffle=True, random_state=0 if model.random_state is None else model.random_state)
     splits = [
-        (rows[np.asarray(train)], rows[np.asarray(test)]) for train, test in check_cv(cv, y).split(np.empty((p, 1)), y)
+        (rows[np.asarray(train)], rows[np.asarray(test)])
+        for train, test in check_cv(cv, y).split(np.empty((rows.size, 1)), y)
     ]
     if not all(train.size and test.size for train, test in splits):
         raise ValueError(f"cv gives {len(splits)} fold(s), one of them without training or test samples.")
-    return [_Fold(fold_model, grid, train, test, model.n_components, single_pass) for train, test in splits]
+    if isinstance(table.covariates, Covariates):
+        for train, test in splits:
+            table.covariates.check_levels(train, test)
+    return splits
 
 
 @dataclass(frozen=True, eq=False)

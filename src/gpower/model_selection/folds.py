@@ -8,7 +8,7 @@ the test data of a fold are unions of parts.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TypeAlias
 
@@ -20,7 +20,9 @@ from gpower.operators import MatrixLike, Moments, as_container
 from gpower.operators.explained_variance import captured_variance
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.operators.running_moments import RunningMoments
+from gpower.operators.storage.residual import ResidualMatrix
 from gpower.solvers.specification import FitSpec
+from gpower.validation.covariates import CovariateRegression, Covariates, CovariateVariables
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.prepare import DataParams, EstimatorInput, PreparedData
 
@@ -117,19 +119,29 @@ class SampleFolds:
 
     @property
     def all_data(self) -> FoldSamples:
-        """Return all samples, with missing entries replaced by the mean of their variable."""
-        X = self.table.X
-        return FoldSamples(np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_missing_values(X) else X)
+        """Return all samples, or their residuals, with missing entries replaced by the mean of their variable."""
+        X, params = self.table.X, self.table.data_params
+        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_missing_values(X) else X
+        if not isinstance(self.table.covariates, Covariates):
+            return FoldSamples(X)
+        return FoldSamples(self.table.covariates.regress(as_container(X), None, bool(params.center)).residuals)
 
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
-        """Prepare some samples for a fit; missing values are imputed from these samples alone."""
+        """Prepare some samples for a fit; imputation and regression on covariates use these samples alone."""
         return self.table.select_samples(rows).fill_missing().prepare(None, specs)
 
     def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> FoldSamples:
-        """Return some samples; missing values are imputed from the leading PCA components of the training samples."""
-        X = self.table.X[rows]
-        if not _has_missing_values(X):
+        """Return some samples less what the covariates predict with the coefficients of the training samples.
+
+        Missing values are imputed from the leading PCA components of the training samples.
+        """
+        held_out = self.table.select_samples(rows)
+        X, regression = held_out.X, prepared.covariates
+        if regression is not None and isinstance(held_out.covariates, Covariates):
+            X = ResidualMatrix(held_out.container, held_out.covariates.values - regression.mean, regression.coef)
+        if not _has_missing_values(held_out.X):
             return FoldSamples(X)
+        X = as_container(X).to_dense()
         V = compute_leading_components(prepared.operator, min(rank, *prepared.operator.shape))[0]
         return FoldSamples(impute_from_loadings(X, V, prepared.moments.mean, prepared.moments.scale))
 
@@ -152,23 +164,51 @@ class CovarianceFolds:
     part_labels : ndarray of shape (n_samples,)
         Index of each sample's part.
     part_moments : sequence of RunningMoments
-        Moments of every part.
+        Moments of every part; of the variables and then the encoded covariates, if there are any.
+    n_covariates : int
+        Number of encoded covariates.
     """
 
     data_params: DataParams
     names: Array | None
     part_labels: Array
     part_moments: Sequence[RunningMoments]
+    n_covariates: int = 0
 
     @property
     def n_features(self) -> int:
         """Return the number of variables."""
-        return self.part_moments[0].mean.size
+        return self.part_moments[0].mean.size - self.n_covariates
 
     @property
     def all_data(self) -> RunningMoments:
-        """Return the moments of all samples."""
-        return reduce(RunningMoments.merge, self.part_moments)
+        """Return the moments of all samples, or of their residuals."""
+        moments = reduce(RunningMoments.merge, self.part_moments)
+        return self._subtract_covariates(moments, self._regress(moments))
+
+    def _regress(self, moments: RunningMoments) -> CovariateRegression | None:
+        """Return the regression of the variables on the covariates of the same samples; None without covariates."""
+        if not self.n_covariates:
+            return None
+        center, mean, S = bool(self.data_params.center), moments.mean, moments.scatter
+        S = S if center else S + moments.total_weight * np.outer(mean, mean)
+        columns = np.arange(self.n_features, mean.size)
+        found = CovariateVariables(columns.astype(object), columns).regress(as_container(S), None, center)
+        return replace(found, mean=mean[columns] if center else np.zeros(columns.size))
+
+    def _subtract_covariates(self, moments: RunningMoments, regression: CovariateRegression | None) -> RunningMoments:
+        """Return the moments of the variables less what a regression predicts, which may be one of other samples."""
+        if regression is None:
+            return moments
+        n, coef = self.n_features, regression.coef[:, : self.n_features]
+        S, C = moments.scatter[:n, :n], moments.scatter[n:]
+        mixed = coef.T @ C[:, :n]
+        rest = S - mixed - mixed.T + coef.T @ (C[:, n:] @ coef)
+        is_predicted = np.diagonal(regression.residuals)[:n] == 0
+        rest[is_predicted] = 0
+        rest[:, is_predicted] = 0
+        mean = moments.mean[:n] - (moments.mean[n:] - regression.mean) @ coef
+        return replace(moments, mean=mean, scatter=rest)
 
     def _merge_moments(self, rows: Array) -> RunningMoments:
         """Return the moments of the parts that make up these samples; repeated samples count repeatedly."""
@@ -179,12 +219,15 @@ class CovarianceFolds:
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
         """Prepare the covariance of some samples for a fit."""
         params = self.data_params
-        operator, moments = self._merge_moments(rows).to_operator(bool(params.center), bool(params.scale))
-        return PreparedData(operator, moments, tuple(specs), feature_names=self.names)
+        moments = self._merge_moments(rows)
+        regression = self._regress(moments)
+        residual = self._subtract_covariates(moments, regression)
+        operator, applied = residual.to_operator(bool(params.center), bool(params.scale))
+        return PreparedData(operator, applied, tuple(specs), feature_names=self.names, covariates=regression)
 
     def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> RunningMoments:
-        """Return the moments of some samples."""
-        return self._merge_moments(rows)
+        """Return the moments of some samples, or of what the training samples' regression leaves of them."""
+        return self._subtract_covariates(self._merge_moments(rows), prepared.covariates)
 
 
 #: Source of the training and the test data of every fold.
@@ -231,7 +274,7 @@ def build_fold_source(table: EstimatorInput, spec: FitSpec, rows: Sequence[Array
     needed = blocks is not None and not blocks.fits_in_memory
     if possible and (cheap or needed) and not (in_memory and _has_missing_values(table.X)):
         moments = table.compute_moments_by_part(labels, n_parts)
-        return CovarianceFolds(table.data_params, table.feature_names, labels, moments)
+        return CovarianceFolds(table.data_params, table.feature_names, labels, moments, moments[0].mean.size - n)
     reason = "Cross-validation needs the table in memory"
     if not spec.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"

@@ -52,6 +52,8 @@ def sparsity_path(
     resume: SparsityPath | None = None,
     progress: StepProgressCallback | None = None,
     sample_weight: ArrayLike | None = None,
+    covariates: Any = None,
+    batch: Any = None,
     **options: Any,
 ) -> SparsityPath:
     """Compute sparse components for every point of a grid of sparsity, with warm starts from neighbouring points.
@@ -79,6 +81,8 @@ def sparsity_path(
     progress : callable, optional
         Called as ``progress(done, total)`` after each step of the walk.
     sample_weight : array-like of shape (n_samples,), optional
+    covariates, batch : optional
+        Covariates and batch labels of the samples, as for `GPower.fit`; every point is a fit to the residuals.
     **options
         Further parameters of `GPower`. If ``n_init="auto"`` stands for many starts, only a few points of the grid get
         them; an integer `n_init` gives every point that many.
@@ -105,7 +109,7 @@ def sparsity_path(
     if cardinalities is not None and gammas is not None:
         raise ValueError("cardinalities and gammas are two grids; give one of them.")
     template = GPower(n_components, penalty=penalty, method=method, **options)
-    table = read_estimator_input(template, X).fill_missing()
+    table = read_estimator_input(template, X).with_covariates(covariates, batch).fill_missing()
     if gammas is None:
         kind, grid = "cardinality", check_cardinality_grid(cardinalities, table.cardinality_range)
     else:

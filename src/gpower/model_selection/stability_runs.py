@@ -131,6 +131,8 @@ def stability_selection(
     threshold: float = 0.8,
     n_jobs: int | None = None,
     random_state: Seed = None,
+    covariates: Any = None,
+    batch: Any = None,
     **options: Any,
 ) -> Stability:
     """Fit the model to random subsamples and count how often each variable is selected.
@@ -153,6 +155,8 @@ def stability_selection(
         Number of subsamples fitted in parallel, as in scikit-learn.
     random_state : int, RandomState or None
         Seed of the subsamples. None stands for a fixed seed.
+    covariates, batch : optional
+        Covariates and batch labels of the samples, as for `GPower.fit`; every subsample has a regression of its own.
     **options
         Parameters of `GPower`.
 
@@ -179,14 +183,20 @@ def stability_selection(
         raise ValueError(
             f"stability_selection draws samples; {format_param('covariance', 'precomputed')} has none. Give the data."
         )
+    if isinstance(model, Pipeline) and (covariates is not None or batch is not None):
+        raise ValueError(
+            "covariates and batch go to a GPower, not to a pipeline; transform X by the earlier steps, and pass the "
+            "last step as the model."
+        )
     if not 0.5 < check_float(threshold, "threshold", 0.0) <= 1:
         raise ValueError(f"threshold={threshold!r}: a frequency above 0.5 and up to 1 is needed.")
     if not 0 < check_float(fraction, "fraction", 0.0) < 1:
         raise ValueError(f"fraction={fraction!r}: a share of the samples between 0 and 1 is needed.")
     check_int(n_subsamples, "n_subsamples", 1)
-    unwrapped = UnwrappedModel.unwrap(clone(model).fit(X))
+    known = {} if covariates is None and batch is None else {"covariates": covariates, "batch": batch}
+    unwrapped = UnwrappedModel.unwrap(clone(model).fit(X, **known))
     reference = unwrapped.model
-    table = None if unwrapped.pipeline else read_estimator_input(reference, X, reset=False)
+    table = None if unwrapped.pipeline else read_estimator_input(reference, X, reset=False).with_covariates(**known)
     total = int(_num_samples(X)) if table is None else table.shape[0]
     size = int(fraction * total)
     if size < 2:

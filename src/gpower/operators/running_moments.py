@@ -5,11 +5,12 @@ Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, Th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array
+from gpower._utils.arrays import Array, to_host
 from gpower.operators import MatrixLike, as_container
 from gpower.operators.base import PassCounter
 from gpower.operators.covariance import Covariance
@@ -126,6 +127,28 @@ def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts
     center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
     sums = X.shifted_sums_by_part(center, part, n_parts)
     return [_moments_from_shifted_sums(center, int(np.sum(part == i)), sums[i], X.dtype) for i in range(n_parts)]
+
+
+def append_columns(moments: Sequence[RunningMoments], X: Container, C: Array, part: Array) -> list[RunningMoments]:
+    """Return the moments of X and further columns C, (n_samples, c), given those of every part of X, in one pass.
+
+    `part` and `moments` are those of `compute_moments_by_part`; C is in float64 on the host.
+    """
+    n_parts, c = len(moments), C.shape[1]
+    means = np.array([C[part == i].mean(axis=0) for i in range(n_parts)])
+    deviations = C - means[part]
+    by_part = (part[:, None] == np.arange(n_parts))[:, :, None] * deviations[:, None]  # (n_samples, n_parts, c)
+    products = X.transposed_times(X.to_backend(by_part.reshape(len(C), n_parts * c).astype(X.dtype)))
+    cross = to_host(products).astype(np.float64).reshape(-1, n_parts, c)
+    grams = [deviations[part == i].T @ deviations[part == i] for i in range(n_parts)]
+    return [
+        replace(
+            each,
+            mean=np.concatenate([each.mean, means[i]]),
+            scatter=np.block([[each.scatter, cross[:, i]], [cross[:, i].T, grams[i]]]),
+        )
+        for i, each in enumerate(moments)
+    ]
 
 
 def _moments_from_shifted_sums(center: Array | None, n_samples: int, sums: Array, dtype: np.dtype) -> RunningMoments:

@@ -27,6 +27,7 @@ from gpower.report.samples import (
     find_identifying_columns,
     to_dense,
 )
+from gpower.validation.covariates import read_covariates
 from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import read_estimator_input
@@ -94,7 +95,8 @@ class ReportContent:
     model : GPower
         A fitted model without feature names, so that it accepts arrays without a warning.
     matrix : ndarray or sparse matrix
-        The data, or the covariance, as the model sees them: after the earlier steps of a pipeline, on the host.
+        The data, or the covariance, as the model sees them: after the earlier steps of a pipeline, less what covariates
+        predict, on the host.
     feature_names : list of str
         Unique names of all variables.
     components : tuple of Component
@@ -130,6 +132,14 @@ class ReportContent:
             self.matrix, np.ndarray
         )
         return int(np.count_nonzero(np.isnan(self.matrix))) if is_imputed else 0
+
+    @property
+    def removed_covariates(self) -> tuple[list[str], float] | None:
+        """Return the names of the covariates that were removed and their share of the variance; None without any."""
+        names = getattr(self.search_estimator, "covariates_names_", None)
+        if names is None:
+            return None
+        return list(dict.fromkeys(map(str, names))), float(self.search_estimator.covariate_variance_ratio_)
 
     @property
     def is_covariance(self) -> bool:
@@ -211,16 +221,23 @@ def collect_content(
     with_samples: bool = True,
     anonymise: bool = False,
     warnings: Iterable[str] = (),
+    covariates: Any = None,
+    batch: Any = None,
 ) -> ReportContent:
-    """Collect the content of a page from a fitted model, its data, metadata and further results."""
+    """Collect the content of a page from a fitted model, its data, metadata and further results.
+
+    If the model was fitted with covariates, the page shows the residuals and a model of them.
+    """
     unwrapped = UnwrappedModel.unwrap_fitted(model)
     reason = "A report needs the data in the memory of this machine"
     pipeline = unwrapped.pipeline
     estimator = unwrapped.model if pipeline is None else pipeline[-1]  # it has the feature names of the fit, if any
     table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
     names = _resolve_feature_names(unwrapped.model, feature_names)
-    bare_model = strip_feature_names(unwrapped.model)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
+    if table.row_names is not None:  # with which the names of the covariates are compared
+        read_covariates(covariates, batch, table.shape[0], table.row_names)
+    bare_model, matrix = strip_feature_names(unwrapped.model).remove_covariates(matrix, covariates, batch)
     is_covariance = get_constructor_params(bare_model).get("covariance") is not None
     if is_covariance and metadata is not None:
         raise ValueError("metadata describe samples; the model was fitted to a covariance, which has none.")

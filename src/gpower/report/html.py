@@ -29,6 +29,7 @@ def html_report(
     scores: bool = True,
     anonymise: bool = False,
     warnings: Iterable[str] = (),
+    **removed: Any,
 ) -> Path:
     """Write an interactive HTML page of a fitted model that needs neither server nor network.
 
@@ -64,6 +65,9 @@ def html_report(
         metadata and values stay in the page: leave out what must not be seen.
     warnings : sequence of str
         Warnings to show in addition to those of the fit.
+    **removed
+        Covariates and batch labels of the samples, ``covariates=`` and ``batch=``, if the model was fitted with any.
+        The page then shows the residuals.
 
     Returns
     -------
@@ -95,6 +99,7 @@ def html_report(
         with_samples=scores,
         anonymise=anonymise,
         warnings=warnings,
+        **removed,
     )
     page = render_page(contents, title)
     with write_file_atomically(report_path) as temporary_path:

@@ -85,6 +85,10 @@ def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
     scores, loadings = model.score_correlation_, model.loading_correlation_
     pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
     reported = [pair for pair in pairs if shared[pair] or abs(scores[pair]) >= MIN_REPORTED_CORRELATION]
+    if hasattr(model, "covariates_names_"):
+        names = ", ".join(dict.fromkeys(model.covariates_names_))
+        removed = format_percent(model.covariate_variance_ratio_)
+        yield f"Variance is what {names} leave; they predicted {removed} of the whole, which was removed"
     if m > 1:
         yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
         if not any(shared[pair] for pair in pairs):
@@ -206,8 +210,12 @@ def write_results(
     names: Sequence[str],
     is_covariance: bool,
     escape_formulas: bool = False,
+    removed: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """Write the loadings, the scores unless the table is a covariance, and the model; return the file names."""
+    """Write the loadings, the scores unless the table is a covariance, and the model; return the file names.
+
+    `removed` are the covariates and batches of the samples, as arguments of `transform`.
+    """
     file_names = [
         write_csv_file(
             folder / "loadings.csv", {"variable": names} | name_by_component(model.components_), escape_formulas
@@ -217,18 +225,19 @@ def write_results(
         write_csv_file(folder / "loadings_list.csv", _list_nonzero_loadings(model.loadings(names)), escape_formulas)
     )
     if not is_covariance:
-        file_names.append(write_csv_file(folder / "scores.csv", compute_score_columns(model, table), escape_formulas))
+        scores = compute_score_columns(model, table, removed or {})
+        file_names.append(write_csv_file(folder / "scores.csv", scores, escape_formulas))
     model.save(folder / "model.npz")
     return [*file_names, "model.npz"]
 
 
-def compute_score_columns(model: "SparsePCAEstimator", table: "Table") -> dict[str, Any]:
-    """Return columns with the names of the samples and the scores of each component."""
+def compute_score_columns(model: "SparsePCAEstimator", table: "Table", removed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return columns with the names of the samples and the scores of each component; `removed` as in `transform`."""
     from gpower.operators.storage.dask import is_dask_array
     from gpower.operators.storage.dask_client import compute_on_cluster
 
     samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
-    scores = model.transform(table.to_frame_or_array())
+    scores = model.transform(table.to_frame_or_array(), **removed)
     scores = compute_on_cluster(scores) if is_dask_array(scores) else scores
     return {"sample": samples} | name_by_component(scores.T)
 

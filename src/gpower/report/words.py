@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpower._utils.text import format_count, format_percent, format_ratio
+from gpower._utils.text import format_count, format_names, format_percent, format_ratio
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL
 from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
@@ -88,9 +88,10 @@ def summarize_content(contents: ReportContent) -> tuple[str, str, str]:
     )
     they_use, explain = ("It uses", "explains") if len(components) == 1 else ("They use", "explain")
     pca_share = float(contents.pca_shares.sum())
+    rest = "" if contents.removed_covariates is None else " that is left"
     second = (
         f"{they_use} {format_count(n_used, 'variable')} and {explain} "
-        f"{format_percent(components[-1].cumulative_share)} of the variance; as many ordinary principal "
+        f"{format_percent(components[-1].cumulative_share)} of the variance{rest}; as many ordinary principal "
         f"components, with all variables, explain {format_percent(pca_share)}."
     )
     constraint = get_constructor_params(contents.model).get("constraint")
@@ -150,6 +151,12 @@ def _describe_preprocessing(contents: ReportContent, params: dict[str, Any]) -> 
     if not contents.is_covariance:
         centred = "centred" if params.get("center", True) else "not centred (variance is counted about zero)"
         yield f"variables were {centred}" + (" and scaled to a standard deviation of 1" if params.get("scale") else "")
+    if contents.removed_covariates is not None:
+        names, share = contents.removed_covariates
+        yield (
+            f"what a linear regression on {format_names(names)} predicts of each variable was removed, "
+            f"{format_percent(share)} of the variance; values, explained variances and distances are those of the rest"
+        )
     if contents.n_missing:
         share = contents.n_missing / contents.matrix.size
         components = format_count(len(contents.components), "ordinary component")

@@ -7,7 +7,7 @@ a column per number and level. The fit sees the residuals of the variables, the 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, NamedTuple
 
@@ -121,6 +121,16 @@ class Covariates:
         """Return the covariates of some samples, with the columns of all."""
         return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
 
+    def check_levels(self, train: Array, test: Array) -> None:
+        """Raise ValueError if samples to be held out have a level that none of the training samples has."""
+        is_new = (self.encoding.levels != "") & self.values[test].any(axis=0) & ~self.values[train].any(axis=0)
+        for j in np.flatnonzero(is_new)[:1]:
+            raise ValueError(
+                f"The covariate {self.encoding.names[j]!r} has the level {self.encoding.levels[j]!r} only in held-out "
+                "samples of a fold, so that nothing can be removed for it. Pass folds whose training samples have all "
+                "levels, as those of scikit-learn's StratifiedKFold, or leave out rare levels."
+            )
+
     def balance(self, sample_weight: Array | None) -> Array:
         """Return sample weights, (n_samples,), with which every batch has the same total weight."""
         if self.batch is None:
@@ -129,6 +139,19 @@ class Covariates:
         _, labels = np.unique(self.batch.astype(str), return_inverse=True)
         totals = np.bincount(labels, weight)
         return weight * (weight.sum() / (totals.size * np.where(totals > 0, totals, 1)))[labels]
+
+    def predict_missing(self, X: Array, center: bool) -> Array:
+        """Return a copy of X, (n_samples, n_features), whose NaN are the predictions from the observed samples.
+
+        Every variable needs an observed sample. With `center` the regression has an intercept.
+        """
+        design = np.column_stack([np.ones(len(X)), self.values]) if center else self.values
+        filled = X.copy()
+        for j in np.flatnonzero(np.isnan(X).any(axis=0)):
+            is_missing = np.isnan(X[:, j])
+            coef = np.linalg.lstsq(design[~is_missing], X[~is_missing, j], rcond=None)[0]
+            filled[is_missing, j] = design[is_missing] @ coef
+        return filled
 
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the least-squares regression of all variables on the covariates, in one pass over X.
@@ -152,7 +175,7 @@ class Covariates:
         back = Vt[:rank].T / s[:rank] / scale[:, None]  # (c, rank): C − mean times this is orthonormal
         residuals = ResidualMatrix(X, (self.values - mean) @ back, sample_weight=sample_weight)
         B = to_host(residuals.B).astype(np.float64)
-        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals)
+        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, residuals.F)
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,6 +194,8 @@ class CovariateRegression:
         Weighted sum of squares of the fitted part of every variable.
     residuals : ResidualMatrix or ndarray
         The part of the matrix that the covariates do not predict; of a covariance, its Schur complement.
+    basis : ndarray of shape (n_samples, r) or None
+        Centred covariates whose columns are orthonormal with respect to the sample weights; None for a covariance.
     """
 
     encoding: CovariateEncoding
@@ -178,6 +203,21 @@ class CovariateRegression:
     coef: Array
     fitted_squares: Array
     residuals: Any
+    basis: Array | None = None
+
+    def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
+        """Return the regression with the residuals of a dense matrix as an array, whose products take less time.
+
+        Arguments are those of the regression. Columns that the covariates predict are exactly constant.
+        """
+        if not isinstance(self.residuals, ResidualMatrix):
+            return self
+        total = self.residuals.shape[0] if sample_weight is None else float(np.sum(sample_weight))
+        shift = self.residuals.weighted_sums(sample_weight) / total * center
+        R = self.residuals.to_dense()
+        is_predicted = self.residuals.squared_deviations(shift.astype(R.dtype), sample_weight) == 0
+        R[:, is_predicted] = shift[is_predicted]
+        return replace(self, residuals=R)
 
     def compute_variance_ratio(self, residual_norms: Array, standardized: bool) -> float:
         """Return the share of the variance that the covariates take, given the norms of the residuals, (n_features,).
@@ -189,6 +229,24 @@ class CovariateRegression:
         if standardized and varies.any():
             return float(np.mean(self.fitted_squares[varies] / whole[varies]))
         return float(self.fitted_squares.sum() / whole.sum()) if varies.any() else 0.0
+
+
+def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
+    """Raise ValueError unless covariates are passed exactly if a model was fitted with covariates.
+
+    `names`, (c,), are those of the encoded covariates of the fit, or None. Covariates that `are_variables` of a
+    covariance are part of the data: they are not passed again.
+    """
+    is_given = covariates is not None or batch is not None
+    if is_given and are_variables and names is not None:
+        raise ValueError("The covariates are variables of the data here, and the model knows which; pass none.")
+    if is_given and names is None:
+        raise ValueError("The model was fitted without covariates and batches; it takes none here.")
+    if names is not None and not is_given and not are_variables:
+        raise ValueError(
+            "The model was fitted to what covariates do not predict; pass those of the samples as covariates= or "
+            f"batch=: {', '.join(dict.fromkeys(names))}."
+        )
 
 
 def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> list[CovariateColumn]:
@@ -206,8 +264,9 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     """
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
-        labels = np.asarray(batch)
-        columns.append((BATCH_NAME, labels.astype(str).astype(object) if labels.dtype.kind in "iub" else batch))
+        labels = np.asarray(batch, dtype=object)
+        words = [None if _is_missing(label) else str(label).removesuffix(".0") for label in labels.ravel()]
+        columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
     _check_row_names(covariates, row_names)
     names = [name for name, _ in columns]
     repeated = next((name for name in names if names.count(name) > 1), None)
@@ -246,16 +305,18 @@ def _check_row_names(covariates: Any, row_names: Any) -> None:
 def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values."""
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
-    array = np.asarray(values, dtype=object)
+    array = np.asarray(values)
     if array.shape != (n_samples,):
         raise ValueError(f"The covariate {name!r} has the shape {array.shape}, but there are {n_samples} samples.")
-    missing = np.flatnonzero([_is_missing(value) for value in array])
+    is_numeric = array.dtype.kind in "fiub" and not is_categorical
+    array = array if is_numeric else np.asarray(values, dtype=object)
+    missing = np.flatnonzero(array != array if is_numeric else [_is_missing(value) for value in array])
     if missing.size:
         raise ValueError(
             f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
             "fill them, or leave those samples out."
         )
-    if is_categorical or not all(isinstance(value, Real | np.bool_) for value in array):
+    if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
         return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
     numbers = array.astype(np.float64)
     if not np.all(np.isfinite(numbers)):
@@ -289,7 +350,7 @@ class CovariateVariables:
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
         """Return the variables given by name or column number; raise ValueError if there is no such variable."""
         names = [f"x{j}" if feature_names is None else str(feature_names[j]) for j in range(n_features)]
-        by_name = {} if feature_names is None else {name: j for j, name in enumerate(names)}
+        by_name = {name: j for j, name in enumerate(names)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
         columns = [find_column(selector, by_name, n_features) for selector in selectors]
         if not columns or None in columns:

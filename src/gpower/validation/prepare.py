@@ -20,7 +20,12 @@ from gpower._utils.warnings import InputFormatWarning, warn
 from gpower.operators import Container, Moments, Operator, as_container, as_operator
 from gpower.operators.base import PassCounter
 from gpower.operators.moments import compute_container_moments
-from gpower.operators.running_moments import MAX_STREAM_FEATURES, RunningMoments, compute_moments_by_part
+from gpower.operators.running_moments import (
+    MAX_STREAM_FEATURES,
+    RunningMoments,
+    append_columns,
+    compute_moments_by_part,
+)
 from gpower.operators.storage.blocks import BlockMatrix
 from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, FitSpec
 from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
@@ -49,7 +54,7 @@ from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules,
 MAX_REMOTE_GRAM_VARIABLES = 4096
 #: Largest number of entries of a sparse table that is made dense for permutation: 2 GB in float64, 1 GB in float32.
 MAX_PERMUTED_ENTRIES = 250_000_000
-#: Largest number of entries of a float32 table that is converted to float64: 32 MB.
+#: Largest number of entries of a table that is copied, to float64 or less what covariates predict: 32 MB.
 MAX_UPCAST_ENTRIES = 4_000_000
 #: Bytes per entry during permutation, and the smallest number of samples drawn from a table that is too large.
 BYTES_PER_PERMUTED_ENTRY, MIN_PERMUTED_SAMPLES = 40, 1000
@@ -224,10 +229,13 @@ class EstimatorInput:
 
     def select_samples(self, idx: Array) -> EstimatorInput:
         """Return the input with the samples `idx` only, a copy; for a table in memory, not a container."""
-        covariates = self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
-        return replace(self, X=self.X[idx], covariates=covariates)
+        return replace(self, X=self.X[idx], covariates=self._select_covariates(idx))
 
-    def with_covariates(self, covariates: Any, batch: Any = None) -> EstimatorInput:
+    def _select_covariates(self, idx: Array) -> Covariates | None:
+        """Return the covariates of the samples `idx`, if there are any."""
+        return self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
+
+    def with_covariates(self, covariates: Any = None, batch: Any = None) -> EstimatorInput:
         """Return the input with checked covariates and batch labels, which `prepare` removes from the variables.
 
         Arguments are those of `GPower.fit`; None stands for none. With a covariance, covariates are variables of it.
@@ -320,8 +328,9 @@ class EstimatorInput:
     def prepare_for_permutation(self) -> EstimatorInput:
         """Return the samples as a dense table in memory, missing entries at their means, for permutation.
 
-        An imputation by components would introduce correlations that permuted tables do not have, so that components
-        of pure noise would look significant.
+        With covariates a missing entry is what they predict, so that its residual is zero. An imputation by components
+        would introduce correlations that permuted tables do not have, so that components of pure noise would look
+        significant.
         """
         if self.data_params.covariance is not None:
             raise ValueError(
@@ -331,7 +340,10 @@ class EstimatorInput:
         if self.container.storage_description:
             return self._subsample_for_permutation().prepare_for_permutation()
         if not self.container.is_sparse:
-            return self.fill_missing(0).require_finite()
+            filled = self.fill_missing(0).require_finite()
+            if filled.X is self.X or not isinstance(self.covariates, Covariates):
+                return filled
+            return replace(filled, X=self.covariates.predict_missing(self.X, bool(self.data_params.center)))
         size = self.shape[0] * self.shape[1]
         if size > MAX_PERMUTED_ENTRIES:
             raise ValueError(
@@ -355,7 +367,8 @@ class EstimatorInput:
             f"X is {blocks.storage_description}: {n_drawn} of its {p} samples, drawn at random, are permuted, as "
             f"many as {format_param('memory_limit')} allows."
         )
-        return replace(self, X=blocks.take_rows(np.sort(np.random.default_rng(0).choice(p, n_drawn, replace=False))))
+        drawn = np.sort(np.random.default_rng(0).choice(p, n_drawn, replace=False))
+        return replace(self, X=blocks.take_rows(drawn), covariates=self._select_covariates(drawn))
 
     def _check_device_support(self) -> None:
         """Raise if a parameter is set that does not work on a device."""
@@ -393,7 +406,7 @@ class EstimatorInput:
         table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
         if table.block_matrix is not None and table.block_matrix.fits_in_memory and table._should_load_into_memory:
             table = table.load_into_memory("A small table is solved in memory")
-        table = table.to_float64() if table._should_upcast else table
+        table = table.to_float64() if table._is_small_array else table
         weight = check_sample_weight(table._balance(sample_weight), self.shape[0], table.X.dtype)
         regression = table._regress_on_covariates(weight)
         should_reduce = self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
@@ -430,8 +443,10 @@ class EstimatorInput:
         """Return the regression of the variables on the covariates, for checked weights; None without covariates."""
         if self.covariates is None:
             return None
+        center = bool(self.data_params.center)
         with np.errstate(all="ignore"):  # values that are not finite are named later
-            return self.covariates.regress(self.container, weight, bool(self.data_params.center))
+            regression = self.covariates.regress(self.container, weight, center)
+            return regression.compute_residuals(weight, center) if self._is_small_array else regression
 
     @property
     def _should_load_into_memory(self) -> bool:
@@ -439,8 +454,11 @@ class EstimatorInput:
         return self.shape[0] * self.shape[1] <= MAX_DIRECT_ENTRIES
 
     @property
-    def _should_upcast(self) -> bool:
-        """Return whether the table is small enough for float64, which keeps more digits after deflation."""
+    def _is_small_array(self) -> bool:
+        """Return whether the table is an array small enough to be copied: to float64, or less what covariates predict.
+
+        In float64 more digits are left after deflation.
+        """
         return isinstance(self.X, np.ndarray) and self.X.size <= MAX_UPCAST_ENTRIES
 
     def _build_operator(
@@ -515,14 +533,16 @@ class EstimatorInput:
         """Compute the moments of each part of the samples in two passes; raise if an entry is not finite.
 
         `part`, (n_samples,) of int on the host, contains for each sample the index of its part, 0 to count − 1; no part
-        is empty. Samples have no weights here.
+        is empty. Samples have no weights here. Encoded covariates follow the variables as further columns.
         """
-        data = (self.to_float64() if self._should_upcast else self).fill_missing().container
+        data = (self.to_float64() if self._is_small_array else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             moments = compute_container_moments(data, True, False, None, PassCounter())
         check_finite(self.X, self.feature_names, moments.column_norms)
         check_range(moments.column_norms, self.feature_names, self.X.dtype)
-        return compute_moments_by_part(data, moments, part, count)
+        parts = compute_moments_by_part(data, moments, part, count)
+        covariates = self.covariates.values if isinstance(self.covariates, Covariates) else None
+        return parts if covariates is None else append_columns(parts, data, covariates, part)
 
     def _compute_running_moments(self, sample_weight: Any) -> RunningMoments:
         """Compute the moments of a batch of samples; raise if an entry is not finite.

@@ -11,6 +11,7 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
 from gpower.cli.options import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from gpower import ComponentTest
 
 COMPONENT_TEST_PARAMS = (
-    *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "deflation"),
+    *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "balance", "deflation"),
     *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
 )
 _MAX_COMPONENTS_OVERRIDE = {"long": "--max", "help": "Largest number of components to test."}
@@ -30,12 +31,13 @@ _COMPONENTS_FLAGS = override_flags(
 )
 
 
-@command(reading=READ_TABLE_FLAGS, options=_COMPONENTS_FLAGS)
+@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_COMPONENTS_FLAGS)
 def components(
     sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
+    metadata: OptionValues,
     options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
@@ -56,13 +58,14 @@ def components(
     from gpower import component_test
 
     loaded = load_table(data, reading, options, sink)
+    removed = read_sample_metadata(loaded, metadata, sink).removed
     n_features = loaded.table.X.shape[1]
     options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
     with (
         sink.print_warnings(),
         sink.show_progress_bar(f"permuting {n_features} variables") as update,
     ):
-        test = component_test(loaded.table.to_frame_or_array(), **options, progress=update)
+        test = component_test(loaded.table.to_frame_or_array(), **options, **removed, progress=update)
     sink.print_notes(*test.null_distribution.notes)
     sink.print_result(
         lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},

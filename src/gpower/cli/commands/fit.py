@@ -16,6 +16,7 @@ from gpower.cli.options import (
     infer_n_components,
     merge_solver_options,
 )
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
@@ -51,12 +52,19 @@ _PLACE_FLAGS = {
 }
 
 
-@command(reading=READ_TABLE_FLAGS, options=_FIT_FLAGS, choice=_CROSS_VALIDATION_FLAGS, place=_PLACE_FLAGS)
+@command(
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_FIT_FLAGS,
+    choice=_CROSS_VALIDATION_FLAGS,
+    place=_PLACE_FLAGS,
+)
 def fit(
     sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
+    metadata: OptionValues,
     options: OptionValues,
     choice: OptionValues,
     place: OptionValues,
@@ -86,26 +94,34 @@ def fit(
 
     infer_n_components(options)
     loaded = load_table(data, reading, options, sink).decode_to_cache(place["cache"], place["scheduler"], sink)
+    removed = read_sample_metadata(loaded, metadata, sink).removed
     with loaded.share_with_cluster(place["scheduler"]) as shared:
         if options["cardinality"] == "auto":
-            options["cardinality"] = _choose_cardinality(shared, options, choice, sink)
-        model, notes = fit_model(shared, options, sink, place["device"])
+            options["cardinality"] = _choose_cardinality(shared, options, choice, removed, sink)
+        model, notes = fit_model(shared, options, sink, removed, place["device"])
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
             lambda console: print_components(console, model, shared.feature_names, shared.title, top),
         )
         sink.write_files(
             lambda folder: write_results(
-                folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv
+                folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv, removed
             )
         )
         sink.save_plot(lambda: plot_loadings(model, shared.feature_names))
 
 
 def fit_model(
-    input_table: InputTable, options: OptionValues, sink: OutputSink, device: str = "cpu"
+    input_table: InputTable,
+    options: OptionValues,
+    sink: OutputSink,
+    removed: OptionValues | None = None,
+    device: str = "cpu",
 ) -> tuple["GPower", list[str]]:
-    """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes."""
+    """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
+
+    `removed` are the covariates and batches, as arguments of `GPower.fit`.
+    """
     from gpower import GPower
     from gpower._utils.backends import to_device, to_numpy
     from gpower.report.doubts import find_doubts
@@ -116,7 +132,7 @@ def fit_model(
     progress = sink.show_progress(description, input_table.bytes_on_disk)
     with collect_warnings() as messages, progress as callback:
         X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
-        model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X)
+        model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X, **(removed or {}))
     model.set_params(**params)  # the callback ends with the command
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     # Those warnings of the fit that are not among the messages repeat a hint of load_table.
@@ -126,7 +142,7 @@ def fit_model(
 
 
 def _choose_cardinality(
-    input_table: InputTable, options: OptionValues, cv_options: OptionValues, sink: OutputSink
+    input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
 ) -> list[int]:
     """Choose the number of variables of each component by cross-validation, and print the choice to stderr."""
     from gpower import GPowerCV
@@ -149,7 +165,7 @@ def _choose_cardinality(
         sink.show_progress_bar(f"choosing the number of variables by {cv_options['cv']} folds") as update,
     ):
         model = GPowerCV(**shared, **cv_options, search=search, progress=update).fit(
-            input_table.table.to_frame_or_array()
+            input_table.table.to_frame_or_array(), **removed
         )
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
     criterion = ",".join(dict.fromkeys(model.chosen_by_))

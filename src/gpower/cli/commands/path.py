@@ -9,6 +9,7 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
 from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
 
@@ -19,19 +20,20 @@ _PATH_FILE_NAME = "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
 SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
-    *("positive", "covariance", "center", "scale", "missing", "n_init", "deflation", "random_state"),
+    *("positive", "covariance", "center", "scale", "missing", "balance", "n_init", "deflation", "random_state"),
 )
 _PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWER_FLAGS) | {
     name: GPOWER_FLAGS[name] for name in SPARSITY_PATH_PARAMS
 }
 
 
-@command(reading=READ_TABLE_FLAGS, options=_PATH_FLAGS)
+@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_PATH_FLAGS)
 def path(
     sink: OutputSink,
     data: Path,
     *,
     reading: OptionValues,
+    metadata: OptionValues,
     options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
@@ -57,8 +59,9 @@ def path(
     folder = output or Path()
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
     loaded = load_table(data, reading, options, sink)
+    removed = read_sample_metadata(loaded, metadata, sink).removed
     with sink.print_warnings(), sink.show_progress_bar("walking the path") as update:
-        result = sparsity_path(loaded.table.to_frame_or_array(), **options, resume=earlier, progress=update)
+        result = sparsity_path(loaded.table.to_frame_or_array(), **options, **removed, resume=earlier, progress=update)
     is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
     if earlier is not None and is_finished:
         result = earlier  # a second walk may end in other variables of the same variance

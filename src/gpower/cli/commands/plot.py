@@ -11,6 +11,7 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:
@@ -23,15 +24,14 @@ _MAX_COLOURING_COLUMNS = 12  # columns of metadata that get a picture of the sco
 _MAX_HEATMAPS = 6  # components that get a heat map of their variables
 
 
-@command(reading=READ_TABLE_FLAGS)
+@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS)
 def plot(
     sink: OutputSink,
     model: Path,
     data: Path,
     *,
     reading: OptionValues,
-    metadata: Path | None = None,
-    metadata_by_order: bool = False,
+    metadata: OptionValues,
     output: Path = Path("figures"),
     suffix: str = "png",
     level: float = 0.95,
@@ -43,10 +43,6 @@ def plot(
     model : path
         The model.npz that gpower fit -o wrote.
     data : path
-    metadata : path, optional
-        Text table with a row of metadata for each sample, matched by the names of the samples.
-    metadata_by_order : bool
-        Match the rows of the metadata to the samples by their order, not by name.
     output : folder
         Folder of the pictures.
     suffix : {"png", "pdf", "svg"}
@@ -61,12 +57,13 @@ def plot(
     check_option(suffix, "suffix", ("png", "pdf", "svg"))
     fitted = load_model(model)
     loaded = load_matching_table(fitted, data, reading, sink)
-    with sink.print_warnings():
-        columns = loaded.read_metadata(metadata, metadata_by_order)
-    sink.print_notes(*_describe_skipped_columns(columns))
+    samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
+    sink.print_notes(*_describe_skipped_columns(samples.columns))
+    # Arrays of the names that the model knows: to check those of a frame in each figure takes long.
+    plotted = strip_feature_names(fitted).remove_covariates(loaded.table.X, **samples.removed)
     file_names: list[str] = []
     with sink.print_warnings(), sink.show_progress(f"drawing {model.name}"):
-        for name, draw in _list_plots(strip_feature_names(fitted), loaded, columns, level):
+        for name, draw in _list_plots(*plotted, loaded, samples.columns, level):
             try:
                 save_figure(draw(), output / f"{name}.{suffix}")
                 file_names.append(f"{name}.{suffix}")
@@ -76,13 +73,15 @@ def plot(
 
 
 def _list_plots(
-    model: "SparsePCAEstimator", input_table: InputTable, columns: dict[str, list[str]], level: float
+    model: "SparsePCAEstimator", X: Any, input_table: InputTable, columns: dict[str, list[str]], level: float
 ) -> Iterator[NamedPlot]:
-    """Yield the pictures of the model, of its variables and samples, and of the metadata."""
+    """Yield the pictures of the model, of its variables and samples, and of the metadata.
+
+    X is the matrix of the table, less what covariates predict.
+    """
     from gpower import plotting
     from gpower.plotting.heatmaps import MAX_METADATA_BARS
 
-    X = input_table.table.X  # of the names that the model knows: to check those of a frame in each figure takes long
     names = input_table.feature_names
     m = len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)

@@ -19,6 +19,7 @@ from gpower.cli.options import (
     format_typed_flags,
     infer_n_components,
 )
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:
@@ -46,19 +47,20 @@ _RESULT_FLAGS = {
 }
 
 
-@command(reading=READ_TABLE_FLAGS, options=_REPORT_FLAGS, page=_PAGE_FLAGS, requested=_RESULT_FLAGS)
+@command(
+    reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_REPORT_FLAGS, page=_PAGE_FLAGS, requested=_RESULT_FLAGS
+)
 def report(
     sink: OutputSink,
     source: Path,
     table: Path | None = None,
     *,
     reading: OptionValues,
+    metadata: OptionValues,
     options: OptionValues,
     page: OptionValues,
     requested: OptionValues,
     output: Path = Path("report.html"),
-    metadata: Path | None = None,
-    metadata_by_order: bool = False,
     gmt: Path | None = None,
 ) -> None:
     """Write an HTML page to explore and send: gpower report genes.csv -m 5 -k 20 --metadata samples.csv -o report.html
@@ -71,10 +73,6 @@ def report(
         The table of a saved model.
     output : path
         The HTML file.
-    metadata : path, optional
-        Text table with a row of metadata for each sample, matched by the names of the samples.
-    metadata_by_order : bool
-        Match the rows of the metadata to the samples by their order, not by name.
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     """
@@ -86,38 +84,47 @@ def report(
     if table is None:
         infer_n_components(options)
         loaded = load_table(source, reading, options, sink)
-        fitted, _ = fit_model(loaded, options, sink)
+        samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
+        fitted, _ = fit_model(loaded, options, sink, samples.removed)
     else:
         if typed_flags := format_typed_flags(options, ["certify"]):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
         fitted = load_model(source)
         loaded = load_matching_table(fitted, table, reading, sink)
-    with sink.print_warnings() as metadata_notes:
-        columns = loaded.read_metadata(metadata, metadata_by_order)
+        samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
     requested["certify"] = table is not None and options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
-        results = list(_compute_results(model, loaded, requested, gmt, sink))
+        results = list(_compute_results(model, loaded, samples.removed, requested, gmt, sink))
     with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
         html_report(
             fitted,
             loaded.table.to_frame_or_array(),
             output,
-            metadata=columns or None,
+            metadata=samples.columns or None,
+            **samples.removed,
             sample_names=loaded.table.sample_names,
             feature_names=loaded.feature_names,
             results=results,
-            warnings=[*_redact_notes([*loaded.reading_notes, *metadata_notes], loaded, page), *notes],
+            warnings=[*_redact_notes([*loaded.reading_notes, *samples.notes], loaded, page), *notes],
             **page | {"title": page["title"] or f"Sparse principal components of {loaded.path.name}"},
         )
     sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
 
 
 def _compute_results(
-    model: "GPower", input_table: InputTable, requested: OptionValues, gmt: Path | None, sink: OutputSink
+    model: "GPower",
+    input_table: InputTable,
+    removed: OptionValues,
+    requested: OptionValues,
+    gmt: Path | None,
+    sink: OutputSink,
 ) -> Iterator[object]:
-    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment."""
+    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment.
+
+    `removed` are the covariates and batches, as arguments of each function.
+    """
     import gpower
     from gpower.analysis.enrichment import enrich
     from gpower.datasets import read_gmt
@@ -130,18 +137,18 @@ def _compute_results(
         with sink.show_progress_bar("walking the path") as update:
             path_params = {name: value for name, value in params.items() if name not in _PARAMS_NOT_OF_A_PATH}
             grid = None if params["constraint"] is None else _make_constrained_grid(model)
-            yield gpower.sparsity_path(X, n_components=m, cardinalities=grid, **path_params, progress=update)
+            yield gpower.sparsity_path(X, n_components=m, cardinalities=grid, **path_params, **removed, progress=update)
     if requested["stability"]:
         with sink.show_progress("fitting random halves of the samples"):
             model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
-            yield gpower.stability_selection(X, n_components=m, **model_params)
+            yield gpower.stability_selection(X, n_components=m, **model_params, **removed)
     if requested["test"]:
         with sink.show_progress_bar("permuting the variables") as update:
             test_params = {name: params[name] for name in COMPONENT_TEST_PARAMS}
-            yield gpower.component_test(X, m, **test_params, progress=update)
+            yield gpower.component_test(X, m, **test_params, **removed, progress=update)
     if requested["certify"]:
         with sink.show_progress("proving"):
-            yield gpower.certify(model, X)
+            yield gpower.certify(model, X, **removed)
     if gmt is not None:
         enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
         sink.print_notes(*enrichment.universe.notes())

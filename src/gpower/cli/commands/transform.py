@@ -7,16 +7,18 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
 
 
-@command(reading=READ_TABLE_FLAGS)
+@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS)
 def transform(
     sink: OutputSink,
     model: Path,
     data: Path,
     *,
     reading: OptionValues,
+    metadata: OptionValues,
     missing: str | None = None,
     output: Path | None = None,
     safe_csv: bool = False,
@@ -41,8 +43,9 @@ def transform(
     loaded = load_matching_table(fitted, data, reading, sink, missing, allow_absent_unused=True)
     if loaded.is_covariance:
         raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
+    removed = read_sample_metadata(loaded, metadata, sink, fitted).removed
     with sink.print_warnings(), sink.show_progress(f"scoring {data.name}", loaded.bytes_on_disk):
-        columns = compute_score_columns(fitted, loaded.table)
+        columns = compute_score_columns(fitted, loaded.table, removed)
     if output is None:
         sink.pending_prints.append(lambda: write_csv(sys.stdout, columns, safe_csv))
     sink.write_file(lambda file: write_csv_file(file, columns, safe_csv))

@@ -1,0 +1,98 @@
+"""Metadata of the samples that a command reads: the covariates and batches among them, and all other columns."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from gpower._utils.text import format_names
+from gpower.cli.console import OutputSink
+from gpower.cli.flags import Flag
+from gpower.cli.options import OptionValues
+from gpower.cli.tables import InputTable
+
+METADATA_FLAGS = {
+    flag.name: flag
+    for flag in (
+        Flag(
+            "metadata",
+            "path",
+            help="Text table with a row of metadata for each sample, matched by the names of the samples.",
+        ),
+        Flag(
+            "metadata_by_order",
+            "bool",
+            False,
+            "Match the rows of the metadata to the samples by their order, not by name.",
+        ),
+        Flag(
+            "covariates",
+            "sequence of str",
+            help="Columns of --metadata, as age,sex, whose linear effect on the variables is removed; with "
+            "--covariance, variables of DATA.",
+            metavar="COLUMN,...",
+        ),
+        Flag("batch", "str", help="Column of --metadata with batches, each of which is centred.", metavar="COLUMN"),
+    )
+}
+
+
+@dataclass(frozen=True)
+class SampleMetadata:
+    """Metadata of the samples of a table."""
+
+    columns: dict[str, list[str]] = field(default_factory=dict)  # all columns, with an entry per sample
+    removed: dict[str, Any] = field(default_factory=dict)  # arguments `covariates` and `batch` of `GPower.fit`, if any
+    notes: tuple[str, ...] = ()  # warnings of reading the file, which are printed
+
+
+def read_sample_metadata(
+    input_table: InputTable, flags: OptionValues, sink: OutputSink, model: Any = None, *, is_shown: bool = False
+) -> SampleMetadata:
+    """Read the file --metadata and select covariates and batches; by default those of a fitted `model`.
+
+    `is_shown` says that the command also shows the other columns. Raise ValueError for a flag without effect, a column
+    that the file does not have, and a fitted model whose covariates are not given.
+    """
+    fitted_levels = _list_fitted_levels(model)
+    names, batch = flags["covariates"], flags["batch"]
+    if input_table.is_covariance and flags["metadata"] is None and batch is None:  # covariates are variables
+        return SampleMetadata(removed={"covariates": names} if names and model is None else {})
+    names = [name for name in fitted_levels if name != "batch"] if names is None else names
+    batch = "batch" if batch is None and "batch" in fitted_levels else batch
+    wanted = [*names, *([] if batch is None else [batch])]
+    if wanted and flags["metadata"] is None:
+        who = "The model was fitted without the effect of" if fitted_levels else "The columns to remove are"
+        raise ValueError(f"{who} {', '.join(wanted)}; give the file that has them for these samples as --metadata.")
+    if flags["metadata"] is not None and not wanted and not is_shown:
+        raise ValueError("--metadata has no effect without --covariates or --batch, which name columns to remove.")
+    with sink.print_warnings() as notes:
+        columns = input_table.read_metadata(flags["metadata"], flags["metadata_by_order"])
+    for name in wanted:
+        if name not in columns:
+            advice = "; name the column of the batches with --batch" if flags["batch"] is None and name == batch else ""
+            raise ValueError(
+                f"{flags['metadata']}: there is no column {name!r} in {format_names(list(columns))}{advice}."
+            )
+    removed: dict[str, Any] = {}
+    if names:
+        removed["covariates"] = {name: _convert_column(columns[name], fitted_levels.get(name)) for name in names}
+    if batch is not None:
+        removed["batch"] = _convert_column(columns[batch], set())
+    return SampleMetadata(columns, removed, tuple(notes))
+
+
+def _list_fitted_levels(model: Any) -> dict[str, set[str]]:
+    """Return the levels of each covariate of a fitted model; those of a covariate of numbers are {""}."""
+    levels: dict[str, set[str]] = {}
+    for name, level in zip(*(getattr(model, f"covariates_{each}_", ()) for each in ("names", "levels")), strict=True):
+        levels.setdefault(name, set()).add(level)
+    return levels
+
+
+def _convert_column(values: list[str], levels: set[str] | None) -> list[object]:
+    """Return numbers or words, None where they are missing, of the type of the `levels`, or as the words suggest."""
+    from gpower.analysis.association import parse_metadata_column
+
+    column = parse_metadata_column(values)
+    is_numeric = column.is_continuous if levels is None else levels == {""}
+    words = zip(values if is_numeric else column.values, column.is_known, strict=True)
+    return [None if not is_known else float(word) if is_numeric else str(word) for word, is_known in words]

@@ -1,0 +1,130 @@
+"""Covariates and batches on the command line: columns of --metadata, removed by every command that reads the data."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from gpower import GPower, SparsityPath
+from gpower.datasets import load_planted_expression
+
+for package in ("typer", "rich", "matplotlib"):
+    pytest.importorskip(package)
+
+DATA = load_planted_expression()
+RNG = np.random.default_rng(0)
+PLATE = np.repeat(["p1", "p2", "p3"], 20)
+AGE = RNG.uniform(20, 80, 60).round(1)
+SEX = RNG.choice(["f", "m"], 60)
+X = DATA.X[:, :60] + RNG.normal(0, 3, (3, 60))[np.repeat(range(3), 20)] + 0.02 * np.outer(AGE, RNG.normal(size=60))
+COVARIATES = {"age": AGE, "sex": SEX}
+REMOVED = ["--covariates", "age,sex", "--batch", "plate"]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Write the table and, in another order of the samples, the metadata."""
+    monkeypatch.chdir(tmp_path)
+    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(DATA.sample_names, X, strict=True)]
+    (tmp_path / "genes.csv").write_text("\n".join([",".join(["id", *DATA.feature_names[:60]]), *lines]))
+    rows = [f"{name},{AGE[i]},{SEX[i]},{PLATE[i]}" for i, name in enumerate(DATA.sample_names)]
+    (tmp_path / "samples.csv").write_text("\n".join(["id,age,sex,plate", *rows[::-1]]))
+    return tmp_path
+
+
+def read_scores(path):
+    with path.open() as lines:
+        return np.array([[float(cell) for cell in row[1:]] for row in list(csv.reader(lines))[1:]])
+
+
+def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
+    done = gpower("fit", "genes.csv", "-k", "6,4", "--metadata", "samples.csv", *REMOVED, "-o", "results")
+    assert done.exit_code == 0, done.stderr
+    expected = GPower(2, cardinality=[6, 4]).fit(X, covariates=COVARIATES, batch=PLATE)
+    share = f"{100 * expected.covariate_variance_ratio_:.1f} %"
+    assert f"Variance is what age, sex, batch leave; they predicted {share} of the whole" in done.stdout
+    scores = expected.transform(X, covariates=COVARIATES, batch=PLATE)
+    np.testing.assert_allclose(read_scores(files / "results" / "scores.csv"), scores, atol=1e-8)
+    model = "results/model.npz"
+    done = gpower("transform", model, "genes.csv", "--metadata", "samples.csv", "--batch", "plate", "-o", "new.csv")
+    assert done.exit_code == 0, done.stderr
+    np.testing.assert_allclose(read_scores(files / "new.csv"), scores, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--batch", "plate"], "The columns to remove are plate; give the file that has them"),
+        (["--metadata", "samples.csv"], "--metadata has no effect without --covariates or --batch"),
+        (["--metadata", "samples.csv", "--batch", "plat"], "there is no column 'plat' in age, sex, plate"),
+        (["--balance"], "--balance weights batches equally"),
+    ],
+)
+def test_flags_that_name_nothing_are_refused(gpower, files, args, message):
+    done = gpower("fit", "genes.csv", "-k", "6", *args)
+    assert done.exit_code == 1
+    assert message in done.stderr
+
+
+def test_missing_covariates_are_named(gpower, files):
+    text = (files / "samples.csv").read_text().replace(f"S02,{AGE[1]}", "S02,NA")
+    (files / "samples.csv").write_text(text)
+    done = gpower("fit", "genes.csv", "-k", "6", "--metadata", "samples.csv", "--covariates", "age")
+    assert done.exit_code == 1
+    assert "'age' has 1 missing value(s), first in row 1" in done.stderr
+
+
+def test_a_model_asks_for_its_covariates(gpower, files):
+    GPower(2, cardinality=4).fit(X, covariates={"age": AGE}, batch=PLATE).save("model.npz")
+    done = gpower("transform", "model.npz", "genes.csv")
+    assert "The model was fitted without the effect of age, batch; give the file" in done.stderr
+    done = gpower("transform", "model.npz", "genes.csv", "--metadata", "samples.csv")
+    assert "no column 'batch' in age, sex, plate; name the column of the batches with --batch" in done.stderr
+    few = "\n".join((files / "genes.csv").read_text().split("\n")[:3])
+    (files / "few.csv").write_text(few)  # two ages would be taken for categories without the model
+    rows = [f"{name},{age},p1" for name, age in zip(DATA.sample_names[:2], (30, 40), strict=True)]
+    (files / "few_samples.csv").write_text("\n".join(["id,age,batch", *rows]))
+    done = gpower("transform", "model.npz", "few.csv", "--metadata", "few_samples.csv", "-o", "scores.csv")
+    assert done.exit_code == 0, done.stderr
+    expected = GPower.load("model.npz").transform(X[:2], covariates={"age": [30.0, 40.0]}, batch=["p1", "p1"])
+    np.testing.assert_allclose(read_scores(files / "scores.csv"), expected, atol=1e-8)
+
+
+def test_path_components_and_automatic_choices_remove_them(gpower, files):
+    given = ["--metadata", "samples.csv", *REMOVED]
+    assert gpower("path", "genes.csv", "-k", "3,6", *given, "-o", "path").exit_code == 0
+    path = SparsityPath.load(files / "path" / "path.npz")
+    fitted = GPower(1, cardinality=6).fit(X, covariates=COVARIATES, batch=PLATE)
+    np.testing.assert_allclose(path[1].components_, fitted.components_, atol=1e-8)
+    tested = gpower("components", "genes.csv", "-k", 6, "--max", 2, "--n-permutations", 39, *given, "--json")
+    total = json.loads(tested.stdout)["variance"][0]
+    assert total == pytest.approx(fitted.explained_variance_[0], rel=1e-2)
+    chosen = gpower("fit", "genes.csv", "-m", 1, "-k", "auto", "--grid", "6", *given, "--json")
+    assert json.loads(chosen.stdout)["covariates_names_"] == ["age", "sex", "sex", "batch", "batch", "batch"]
+
+
+def test_covariates_of_a_covariance_are_its_variables(gpower, files):
+    names = [*DATA.feature_names[:8], "age"]
+    S = np.cov(np.column_stack([X[:, :8], AGE]).T)
+    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(names, S, strict=True)]
+    (files / "S.csv").write_text("\n".join([",".join(["", *names]), *lines]))
+    done = gpower("fit", "S.csv", "--covariance", "-m", 1, "-k", 3, "--covariates", "age", "--json")
+    assert done.exit_code == 0, done.stderr
+    expected = GPower(1, cardinality=3).fit(X[:, :8], covariates=AGE)
+    np.testing.assert_allclose(json.loads(done.stdout)["components_"][0][:8], expected.components_[0], atol=1e-7)
+
+
+def test_pictures_and_reports_show_the_rest(gpower, files):
+    for package in ("bokeh", "jinja2", "openpyxl"):
+        pytest.importorskip(package)
+    GPower(2, cardinality=4).fit(X, covariates=COVARIATES, batch=PLATE).save("model.npz")
+    given = ["model.npz", "genes.csv", "--metadata", "samples.csv", "--batch", "plate"]
+    done = gpower("plot", *given, "-o", "figures", "--suffix", "svg")
+    assert done.exit_code == 0, done.stderr
+    assert (files / "figures" / "scores_by_plate.svg").exists()
+    done = gpower("report", "genes.csv", "-k", "4,4", *given[2:], "--covariates", "age,sex", "--path", "--certify")
+    assert done.exit_code == 0, done.stderr
+    page = (files / "report.html").read_text(encoding="utf-8")
+    assert "hat a linear regression on age, sex, batch predicts of each variable was removed" in page
+    assert gpower("report", *given, "--test").exit_code == 0
