@@ -293,6 +293,8 @@ class L0(Penalty):
 
 #: Number of values that a device sorts; of more values a sample of this size estimates the k-th largest.
 DEVICE_SORT_SAMPLE_SIZE = 1 << 14
+#: Number of values of several units up to which they are ordered at once; the indices take 16 MB.
+MAX_JOINTLY_ORDERED = 1 << 21
 
 
 def get_min_divisor(C: Array) -> float:
@@ -312,7 +314,9 @@ def find_largest_rows(values: Array, k: int) -> Array:
     if is_device_array(values) and n > DEVICE_SORT_SAMPLE_SIZE:
         return np.stack([_find_largest_on_device(values[:, j], k) for j in range(values.shape[1])], axis=1)
     if values.shape[1] == 1:
-        return np.argpartition(values[:, 0], n - k)[n - k :, None]
+        return np.argpartition(values[:, 0], n - k)[n - k :, None].copy()  # a view would keep all n indices
+    if values.size > MAX_JOINTLY_ORDERED:  # the indices of all values of all units would take too much memory
+        return np.column_stack([find_largest_rows(values[:, j : j + 1], k)[:, 0] for j in range(values.shape[1])])
     return np.argpartition(values.T, n - k, axis=1)[:, n - k :].T  # correlations are in Fortran order
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy import linalg
 
 from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, to_host
 from gpower.feasible_sets import correlate_if_needed
@@ -138,13 +139,21 @@ def _apply_power_iteration(operator: Operator, T: Array) -> Array:
     Q is not computed: with Y = A T for orthonormal T, Q = Y V w^{-1/2} for the eigenvalues w and vectors V of YᵀY.
     Columns of Q beyond the rank of Y are zero.
     """
-    T = np.linalg.qr(T)[0]
+    T = _orthonormalize(T)
     Y = operator.combine(T)
     C = operator.correlate(Y)
     squares, V = np.linalg.eigh(_compute_inner_products(operator, Y, C))
     is_nonzero = squares > np.finfo(np.float64).eps * T.shape[1] * max(squares[-1], 0.0)
     inverse = np.where(is_nonzero, safe_reciprocal(np.sqrt(np.maximum(squares, 0))), 0)
     return C @ asarray_like(C, (V * inverse).astype(C.dtype))
+
+
+def _orthonormalize(T: Array) -> Array:
+    """Return an orthonormal basis of the range of T, in its dtype but computed in float64, where T is."""
+    if not isinstance(T, np.ndarray):
+        return np.linalg.qr(T)[0]
+    wide = T.astype(np.float64, order="F")  # NumPy's function takes three more arrays of this size
+    return linalg.qr(wide, mode="economic", overwrite_a=True, check_finite=False)[0].astype(T.dtype, order="C")
 
 
 def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:
