@@ -66,6 +66,12 @@ def convert_read_errors(make_error: Callable[[str], FileError], *passthrough: ty
         raise make_error(format_error_line(error)) from error
 
 
+def refuse_pipe(path: Path, make_error: Callable[[str], FileError]) -> None:
+    """Raise if a path is a pipe or a device, which can be read only once and from its beginning."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise make_error(f"{path}: this is a pipe or a device, and the file is read in parts; save it to a file.")
+
+
 def check_writable(folder: Path) -> None:
     """Raise OSError if no file can be created in a folder, before the results are computed that would go there."""
     try:
