@@ -125,7 +125,7 @@ def _replace_together(files: Sequence[Path], folder: Path) -> None:
     targets = [Path(os.path.realpath(folder / file.name)) for file in files]
     try:
         check_replaceable(folder / file.name for file in files)
-        with _restore_on_error(files, targets) if len(files) > 1 else nullcontext():
+        with _lock_folder(folder), _restore_on_error(files, targets) if len(files) > 1 else nullcontext():
             for file, target in zip(files, targets, strict=True):
                 os.replace(file, target)
     except OSError as error:
@@ -134,6 +134,24 @@ def _replace_together(files: Sequence[Path], folder: Path) -> None:
         temp_folder.rename(kept)
         reason = f"{error.strerror}; nothing was replaced, and the new results are in {kept}"
         raise OSError(error.errno, reason, error.filename) from error
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other process replaces files in a folder, and keep others waiting; no lock where there is none."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows, or a folder that may be written but not read
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager
