@@ -499,6 +499,26 @@ def slow_sums(block, name, start):
     return block.weighted_sums(None)
 
 
+@pytest.mark.slow
+def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    suspended = []
+    local = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": LOOPBACK}
+    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+
+        def suspend(state):
+            if suspended:
+                return
+            suspended.append(next(iter(client.run(os.getpid).values())))
+            os.kill(suspended[0], signal.SIGSTOP)
+            threading.Timer(3.0, os.kill, (suspended[0], signal.SIGCONT)).start()
+
+        model = GPower(3, cardinality=12, solver=Solver(callback=suspend))
+        found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+    assert suspended
+    assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
+
+
 class TestSchedulerLoss:
     def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
