@@ -240,11 +240,13 @@ def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
 
 def test_the_largest_rows_of_many_units_need_no_indices_of_all_values(monkeypatch):
     values = np.asfortranarray(np.random.default_rng(0).random((80_000, 32)))
-    peak = measure_peak_bytes(lambda: elementary.find_largest_rows(values, 10))
-    assert peak < values.nbytes / 4
-    rows = elementary.find_largest_rows(values, 10)
+    penalty = Cardinality(np.array([10]))
+    peak = measure_peak_bytes(lambda: penalty.evaluate(values))
+    assert peak < 1.25 * values.nbytes  # the gradient, and little else
+    found = penalty.evaluate(values)
     monkeypatch.setattr(elementary, "MAX_JOINTLY_ORDERED", values.size)
-    np.testing.assert_array_equal(rows, elementary.find_largest_rows(values, 10))
+    for part, at_once in zip(found, penalty.evaluate(values), strict=True):
+        np.testing.assert_array_equal(part, at_once)
 
 
 def measure_peak_bytes(call):

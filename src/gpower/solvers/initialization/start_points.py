@@ -46,8 +46,8 @@ MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START = 128, 2
 MAX_SHORTLIST_ENTRIES = 1 << 25
 #: Number of columns at which the threshold of the screening is computed, and how many of them, the best, decide it.
 N_THRESHOLD_COLUMNS, N_BEST_THRESHOLD_COLUMNS = 64, 8
-#: Largest number of their correlations with all columns that are computed at once, 8 MB in single precision.
-MAX_THRESHOLD_ENTRIES = 1 << 21
+#: Largest number of their correlations with all columns that are computed at once, 4 MB in single precision.
+MAX_THRESHOLD_ENTRIES = 1 << 20
 #: Largest number of correlations of one column above the threshold; a sketch shows components of more variables.
 MAX_COUNTED_CORRELATIONS = 200
 #: Number of variables of a small module, for penalties without a number of variables.
