@@ -350,6 +350,7 @@ class TestOurOwn:
             ("grid", np.ones(7)),
             ("variance", np.ones((3, 3))),
             ("fitted:gamma_", np.ones(1)),
+            ("fitted:score_covariance_", np.float64(0.5)),
             ("common:mean_", np.ones(2)),
         ],
     )
