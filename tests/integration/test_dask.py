@@ -499,6 +499,16 @@ def slow_sums(block, name, start):
     return block.weighted_sums(None)
 
 
+def test_a_worker_of_another_python_is_refused(client, monkeypatch):
+    versions = client.get_versions()
+    address = next(iter(versions["workers"]))
+    versions["workers"][address]["host"]["python"] = "3.9.1.final.0"
+    monkeypatch.setattr(type(client), "get_versions", lambda self: versions)
+    told = rf"The Dask worker at {re.escape(address)} runs Python 3\.9, and this client Python {sys.version_info[0]}\."
+    with pytest.raises(ClusterError, match=told):
+        GPower(1, cardinality=12).fit(rows())
+
+
 @pytest.mark.slow
 def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(tmp_path):
     np.save(tmp_path / "x.npy", X)
