@@ -90,6 +90,10 @@ class NumberedNames(Sequence[str]):
             return [f"x{j}" for j in self._numbers[index]]
         return f"x{self._numbers[index]}"
 
+    def tolist(self) -> list[str]:
+        """Return all names as a list, as an array does."""
+        return self[:]
+
 
 def get_variable_name(j: int, names: Any) -> str:
     """Return the name of variable j, or x0, x1, … without names; a list of all such names could fill the memory.
