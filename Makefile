@@ -6,10 +6,11 @@
 # make test-shuffled   the whole suite in another order, which SEED=number repeats
 # make test-kernels   the answers of the kernels of OpenBLAS that this processor runs, with 1 and 2 threads
 # make mutants   how many small changes of the mathematical core make a test fail (MINUTES=5 for fewer)
-# make fuzz   damaged files and random problems by the thousand, some minutes (FUZZ=long: hours)
+# make fuzz   damaged files, pipes and random problems by the thousand, some minutes (FUZZ=long: hours)
 # make docs   the documentation site into docs/_build/html, doctests and inner links checked
 # make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
 # make coverage   the suite, shuffled, with the lines and branches that it does not reach
+# make audit  open advisories about the requirements, at their lowest and newest versions (says so without a database)
 # make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
 # make metrics  the shape of the package (names, docstrings, layers), printed and kept in docs/architecture.md
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
@@ -23,7 +24,7 @@ STAMP  := $(VENV)/.installed
 SETTINGS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 SCIPY_ARRAY_API=1
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test test-all test-slow test-matrix test-lowest test-next test-shuffled test-kernels mutants fuzz docs release-check coverage lint types layers metrics schemas unit bench bench-full paper paper-full format clean
+.PHONY: demo test test-all test-slow test-matrix test-lowest test-next test-shuffled test-kernels mutants fuzz docs audit release-check coverage lint types layers metrics schemas unit bench bench-full paper paper-full format clean
 
 # The package and its extras are enough for the demo; tests and tools add their groups.
 $(PACKAGE): pyproject.toml
@@ -140,6 +141,12 @@ docs: .venv-docs/.installed
 	$(DOCS)/python -m pip install --quiet --upgrade "pip>=25.1"
 	$(DOCS)/python -m pip install --quiet --editable ".[all]" --group docs
 	touch $@
+
+# An environment of its own: the tools are no requirement of the package.
+audit:
+	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
+	.venv-audit/bin/python -m pip install --quiet "uv>=0.5" "pip-audit>=2.7"
+	.venv-audit/bin/python tools/audit.py
 
 release-check:
 	$(PYTHON) tools/release_check.py

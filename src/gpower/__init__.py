@@ -3,9 +3,7 @@
 Principal components that each use a few named variables: ``GPower(n_components=3, cardinality=10).fit(X)``.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+TYPE_CHECKING = False  # importing typing takes most of the time before the command line can answer a signal
 if TYPE_CHECKING:  # the same names once more, for type checkers and editors
     from gpower._utils.warnings import GPowerWarning as GPowerWarning
     from gpower.baselines.comparison import Comparison as Comparison
@@ -53,6 +51,8 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name in _MODULES:
         return import_module(_MODULES[name])
     for home, names in _HOMES.items():

@@ -3,8 +3,10 @@
 import os
 import signal
 import sys
-from contextlib import suppress
-from types import FrameType
+
+TYPE_CHECKING = False  # nothing is imported before `main` that is not needed to answer a signal
+if TYPE_CHECKING:
+    from types import FrameType
 
 __all__ = ["main"]
 
@@ -56,7 +58,7 @@ def _prepare_streams() -> None:
             stream.reconfigure(errors="replace")
 
 
-def _handle_signal(number: int, frame: FrameType | None) -> None:
+def _handle_signal(number: int, frame: "FrameType | None") -> None:
     """Raise KeyboardInterrupt inside a command; exit at once before it, and during imports, which may lose it."""
     _received_signals.append(number)
     is_in_command = is_importing = False
@@ -72,6 +74,8 @@ def _handle_signal(number: int, frame: FrameType | None) -> None:
 
 def _exit_interrupted(message: str = "") -> None:
     """Exit without waiting for threads, one of which may still be reading a slow disk."""
+    from contextlib import suppress
+
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     with suppress(OSError, RuntimeError):  # a closed pipe, or a stream that the signal interrupted

@@ -1,5 +1,6 @@
 """Starts find modules that principal components do not show, for every penalty and container."""
 
+import tracemalloc
 from itertools import combinations
 
 import dask.array as da
@@ -8,12 +9,13 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower
-from gpower.feasible_sets import Point
+from gpower.feasible_sets import Point, Spheres
 from gpower.operators import as_operator
-from gpower.penalties.elementary import L0, L1
+from gpower.penalties import elementary
+from gpower.penalties.elementary import L0, L1, Cardinality
 from gpower.problem.deflation import SchurDeflation
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import make_block_start, make_unit_starts
+from gpower.solvers.initialization import make_block_start, make_unit_starts, start_points
 from gpower.solvers.initialization.column_screening import screen_columns, subsample_operator
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.working_set import AscentSettings, ascend
@@ -222,3 +224,37 @@ def test_a_warm_start_on_the_same_data_never_lowers_the_objective(options):
 
         first = value(model.fit(X))
         assert value(model.fit(X)) >= first * (1 - 1e-9)
+
+
+def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
+    X = np.random.default_rng(0).standard_normal((10, 40_000)).astype(np.float32)
+    operator, _ = as_operator(X)
+    problem = Problem(operator, Cardinality(np.array([10])), np.ones(1), Spheres())
+    args = (problem, operator.column_norms, np.ones(X.shape[1], bool))
+    at_once = 64 * X.shape[1]  # correlations of all columns whose threshold is looked for
+    peak = measure_peak_bytes(lambda: start_points._choose_correlation_threshold(*args))
+    assert peak < 16 * at_once  # the correlations, gradients and indices of all of them took 28
+    batched = start_points._choose_correlation_threshold(*args)
+    monkeypatch.setattr(start_points, "MAX_THRESHOLD_ENTRIES", at_once)
+    assert batched == pytest.approx(start_points._choose_correlation_threshold(*args), rel=1e-6)
+
+
+def test_the_largest_rows_of_many_units_need_no_indices_of_all_values(monkeypatch):
+    values = np.asfortranarray(np.random.default_rng(0).random((80_000, 32)))
+    penalty = Cardinality(np.array([10]))
+    peak = measure_peak_bytes(lambda: penalty.evaluate(values))
+    assert peak < 1.25 * values.nbytes  # the gradient, and little else
+    found = penalty.evaluate(values)
+    monkeypatch.setattr(elementary, "MAX_JOINTLY_ORDERED", values.size)
+    for part, at_once in zip(found, penalty.evaluate(values), strict=True):
+        np.testing.assert_array_equal(part, at_once)
+
+
+def measure_peak_bytes(call):
+    """Return the largest number of bytes allocated at once during a call."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()

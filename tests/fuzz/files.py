@@ -175,27 +175,28 @@ def checkpoint(folder):
 
 def use_source(path):
     source = open_source(path)
-    read_source_block(source, 0, source.shape[source.axis])
+    return read_source_block(source, 0, source.shape[source.axis])
 
 
 def use_model(path, kind=GPower):
     loaded = kind.load(path)
-    loaded.transform(X)
-    loaded.loadings()
+    answer = [loaded.components_, loaded.transform(X), loaded.loadings()]
     loaded.save(path)
+    return answer
 
 
 def use_path(path):
     found = SparsityPath.load(path)
     found.columns()
-    for solution in found:
-        solution.transform(X)
+    scores = [solution.transform(X) for solution in found]
     sparsity_path(X, n_components=1, cardinalities=[1, 3, 6], resume=found)
+    return scores
 
 
 def use_checkpoint(path):
-    GPower(**OPTIONS, checkpoint=path, resume=True).fit(X)
+    resumed = GPower(**OPTIONS, checkpoint=path, resume=True).fit(X)
     GPower(**OPTIONS, checkpoint=path).fit(X)
+    return resumed.components_
 
 
 KINDS = {
@@ -367,11 +368,16 @@ def outcome(use, path):
     return end if grown < MOST_GROWN else f"{grown / 1e9:.1f} GB of memory"
 
 
+def limit_memory():
+    """Limit the address space of this process."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+
+
 def run_batch(seed, first, last):
     """Run the cases first to last − 1, and print a line of JSON when each starts and ends."""
     warnings.simplefilter("ignore")
-    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-    resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
+    limit_memory()
     with tempfile.TemporaryDirectory() as folder:
         healthy = {}
         for case in range(first, last):
@@ -395,12 +401,12 @@ def run_batch(seed, first, last):
 # ---- all cases
 
 
-def run(seed, cases, step=100):
+def run(seed, cases, step=100, program=__file__):
     """Return the outcomes of all cases by kind; a batch that dies is resumed after the case that killed it."""
     ends, odd, case = defaultdict(Counter), [], 0
     while case < cases:
         last = min(case + step, cases)
-        command = [sys.executable, __file__, "--seed", str(seed), "--batch", str(case), str(last)]
+        command = [sys.executable, program, "--seed", str(seed), "--batch", str(case), str(last)]
         limit = PATIENCE + 2 * step
         try:
             done = subprocess.run(command, capture_output=True, timeout=limit, check=False)

@@ -5,9 +5,12 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
+
+import gpower
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
@@ -76,3 +79,13 @@ main()
 """
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stderr
+
+
+def test_hardly_anything_is_imported_before_signals_are_answered():
+    """A signal before `main` runs finds no handler: modules that take long to import come later."""
+    code = "import sys; before = set(sys.modules); import gpower.__main__; print(*set(sys.modules) - before)"
+    source = Path(gpower.__file__).parents[1]
+    command = [sys.executable, "-S", "-c", code]
+    imported = subprocess.run(command, env={"PYTHONPATH": str(source)}, capture_output=True, text=True, check=True)
+    slow = {"typing", "importlib", "re", "contextlib", "pathlib", "numpy", "collections.abc"}
+    assert slow.isdisjoint(imported.stdout.split())

@@ -138,3 +138,27 @@ def write_two(folder):
 def read_kept(folder):
     (kept,) = folder.glob("new-results-*")
     return {path.name: path.read_text() for path in kept.iterdir()}
+
+
+def test_two_processes_do_not_mix_their_results(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    replace, refusals = os.replace, []
+
+    def replace_while_another_tries(source, target):
+        handle = os.open(tmp_path, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as refusal:
+            refusals.append(refusal)
+        finally:
+            os.close(handle)
+        replace(source, target)
+
+    monkeypatch.setattr("os.replace", replace_while_another_tries)
+    with write_files_atomically(tmp_path) as temporary:
+        for name in ("loadings.csv", "scores.csv"):
+            (temporary / name).write_text("new")
+    assert len(refusals) == 2
+    handle = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)  # free again
+    os.close(handle)

@@ -500,6 +500,36 @@ def slow_sums(block, name, start):
     return block.weighted_sums(None)
 
 
+def test_a_worker_of_another_python_is_refused(client, monkeypatch):
+    versions = client.get_versions()
+    address = next(iter(versions["workers"]))
+    versions["workers"][address]["host"]["python"] = "3.9.1.final.0"
+    monkeypatch.setattr(type(client), "get_versions", lambda self: versions)
+    told = rf"The Dask worker at {re.escape(address)} runs Python 3\.9, and this client Python {sys.version_info[0]}\."
+    with pytest.raises(ClusterError, match=told):
+        GPower(1, cardinality=12).fit(rows())
+
+
+@pytest.mark.slow
+def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(tmp_path):
+    np.save(tmp_path / "x.npy", X)
+    suspended = []
+    local = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": LOOPBACK}
+    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+
+        def suspend(state):
+            if suspended:
+                return
+            suspended.append(next(iter(client.run(os.getpid).values())))
+            os.kill(suspended[0], signal.SIGSTOP)
+            threading.Timer(3.0, os.kill, (suspended[0], signal.SIGCONT)).start()
+
+        model = GPower(3, cardinality=12, solver=Solver(callback=suspend))
+        found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+    assert suspended
+    assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
+
+
 class TestSchedulerLoss:
     @pytest.mark.slow
     def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path):

@@ -6,6 +6,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from tools import audit
 
 from gpower import __version__
 
@@ -86,3 +87,30 @@ def test_every_example_is_in_the_gallery_or_explained_elsewhere():
     elsewhere = set(re.findall(r'"(\w+)"', re.search(r"^ELSEWHERE = \((.*?)\)$", conf, re.MULTILINE)[1]))
     assert named | elsewhere >= {path.stem for path in (ROOT / "examples").glob("*.py")}
     assert named | elsewhere <= {path.stem for path in (ROOT / "examples").glob("*.py")}
+
+
+@pytest.mark.parametrize(
+    ("packages", "status", "said"),
+    [
+        ([{"name": "numpy", "version": "2.0", "vulns": []}], 0, "highest: 1 packages, 0 with an open advisory."),
+        ([{"name": "numpy", "skip_reason": "not found"}], 2, "NOT CHECKED: the advisory database could not be reached"),
+        ([], 2, "NOT CHECKED"),
+        (
+            [{"name": "jinja2", "version": "3.1.4", "vulns": [{"id": "CVE-2025-27516", "fix_versions": ["3.1.6"]}]}],
+            1,
+            "highest: jinja2 3.1.4: CVE-2025-27516, fixed in 3.1.6",
+        ),
+    ],
+)
+def test_the_audit_never_passes_without_a_database(capsys, packages, status, said):
+    assert audit.report("highest", packages) == status
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("package", "least"), [("jinja2", (3, 1, 6)), ("h5py", (3, 13)), ("distributed", (2026, 1, 0))]
+)
+def test_lower_bounds_exclude_versions_with_advisories(package, least):
+    lines = [line for extra in PROJECT["optional-dependencies"].values() for line in extra]
+    (bound,) = {line.partition(">=")[2] for line in lines if line.startswith(f"{package}>=")}
+    assert tuple(map(int, bound.split("."))) >= least

@@ -15,11 +15,15 @@ import scipy.sparse as sp
 
 from gpower import GPower, GPowerCV, Solver, SparsityPath, sparsity_path
 from gpower._utils.memory import get_free_memory
-from gpower.datasets import TableError, read_table
+from gpower.cli.tables import InputTable
+from gpower.datasets import Table, TableError, read_table
 from gpower.io.model_file import ModelFileError
 from gpower.io.stores.npy import NpyFile, read_npz
 from gpower.io.stores.open import open_source
 from gpower.io.stores.source import StoreError
+from gpower.operators import as_operator
+from gpower.plotting.style import resolve_variable_names
+from gpower.solvers.initialization import column_screening
 
 X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
@@ -346,6 +350,7 @@ class TestOurOwn:
             ("grid", np.ones(7)),
             ("variance", np.ones((3, 3))),
             ("fitted:gamma_", np.ones(1)),
+            ("fitted:score_covariance_", np.float64(0.5)),
             ("common:mean_", np.ones(2)),
         ],
     )
@@ -472,6 +477,32 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         assert f"x.{suffix}" in message
         assert "it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores" in message
         assert 1024 * int(peak) < self.MAX_BYTES
+
+    def test_a_shape_beyond_the_memory_that_is_granted(self):
+        A = sp.csr_matrix(([1.0, 2.0, 3.0], ([0, 1, 1], [0, 1, 4_999_999])), shape=(2, 5_000_000))
+        message = r"X: it announces 2 × 5,000,000 numbers, which need at least 1 GB .* memory_limit grants 0.1 GB"
+        with pytest.raises(ValueError, match=message):
+            GPower(1, cardinality=1, memory_limit="100MB").fit(A)
+
+    def test_names_that_nobody_asks_for_are_not_written(self, tmp_path):
+        table = InputTable(Table(sp.csr_matrix((2, 2_000_000_000)), None, None), tmp_path / "x.mtx")
+        names = table.feature_names
+        assert (len(names), names[-1], names[:2]) == (2_000_000_000, "x1999999999", ["x0", "x1"])
+        assert resolve_variable_names(object(), None, 2_000_000_000)[7] == "x7"
+
+    def test_zero_columns_are_not_scored(self, monkeypatch):
+        A = np.zeros((8, 4000))
+        A[:, ::2] = np.random.default_rng(0).standard_normal((8, 2000))
+        scored = []
+        compute = column_screening._sum_excess_correlations
+        monkeypatch.setattr(
+            column_screening,
+            "_sum_excess_correlations",
+            lambda B, *rest: scored.append(B.shape[1]) or compute(B, *rest),
+        )
+        columns = column_screening.screen_columns(as_operator(A)[0], 0.5, np.ones(4000, bool), 10)
+        assert scored == [2000]
+        assert np.all(columns % 2 == 0)
 
     def test_entries_that_are_not_stored(self, tmp_path):
         self.write_h5ad(tmp_path / "x.h5ad", (2, 30), 10**9)

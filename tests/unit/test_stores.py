@@ -6,6 +6,7 @@ import resource
 import shutil
 import subprocess
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -600,6 +601,44 @@ class TestCache:
         path = hdf5(tmp_path / "x.h5", a=(X, {"chunks": (5, 5)}), b=(X[:, ::-1], {"chunks": (5, 5)}))
         for key, A in (("a", X), ("b", X[:, ::-1])):
             np.testing.assert_array_equal(cache_store(path, tmp_path / "cache", key).read_slice(0, P), A)
+
+    @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "forget"])
+    def test_a_damaged_copy_is_written_again(self, tmp_path, damage):
+        store, calls = self.reading()
+        cache_store(store, tmp_path)
+        (copy,) = tmp_path.glob("*/X.npy")
+        content = bytearray(copy.read_bytes())
+        content[-1] ^= 1
+        if damage == "remove":
+            copy.unlink()
+        elif damage == "forget":
+            (copy.parent / "checksums.json").unlink()
+        else:
+            copy.write_bytes(content if damage == "flip" else content[: len(content) // 2])
+        calls.clear()
+        np.testing.assert_array_equal(cache_store(store, tmp_path).read_slice(0, P), X)
+        assert (0, P) in calls
+        assert [path.name for path in tmp_path.iterdir()] == [copy.parent.name]
+
+    def test_two_fits_that_write_the_same_copy_at_once(self, tmp_path):
+        barrier, results = threading.Barrier(2), []
+
+        def read(lo, hi):
+            if hi - lo > 16:
+                barrier.wait(timeout=60)  # both are decoding
+            return X[lo:hi]
+
+        def decode():
+            results.append(cache_store(MatrixSource("x", X.shape, X.dtype, read), tmp_path).read_slice(0, P))
+
+        threads = [threading.Thread(target=decode) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(results) == 2
+        np.testing.assert_array_equal(results, [X, X])
+        assert len(list(tmp_path.iterdir())) == 1
 
     def test_plain_numbers_are_left_where_they_are(self, tmp_path):
         path = npy(tmp_path / "x.npy", X)

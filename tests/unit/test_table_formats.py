@@ -1,18 +1,24 @@
 """Tables from pipes, compressed files and other programs, with other separators and comments."""
 
 import bz2
+import gzip
 import io
 import lzma
 import os
 import sys
 import threading
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
+import scipy.io
+import scipy.sparse as sp
 
+from gpower import GPower
 from gpower.cli.hints import find_table_hints
-from gpower.datasets import Table, TableError, read_table
+from gpower.datasets import Table, TableError, read_gmt, read_probe_genes, read_table
+from gpower.io.stores.open import open_source
 from gpower.io.tables.table import TableFile
 
 NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
@@ -61,12 +67,36 @@ class TestStreams:
         with pytest.raises(TableError, match=r"^standard input: line 2, column 'b' holds 'x'"):
             read_table("-")
 
-    def test_a_pipe(self, tmp_path):
-        os.mkfifo(tmp_path / "pipe")
-        writer = threading.Thread(target=lambda: (tmp_path / "pipe").write_text(CSV))
+    @contextmanager
+    def pipe(self, path, content):
+        """Yield a pipe into which another thread writes."""
+        os.mkfifo(path)
+        writer = threading.Thread(target=lambda: path.write_bytes(content))
         writer.start()
-        check(read_table(tmp_path / "pipe"))
+        yield path
         writer.join()
+
+    def test_a_pipe(self, tmp_path):
+        with self.pipe(tmp_path / "pipe", CSV.encode()) as pipe:
+            check(read_table(pipe))
+
+    def test_files_that_are_opened_twice_may_be_pipes(self, tmp_path):
+        with self.pipe(tmp_path / "sets.gmt", b"A\tmade up\tgene0\n") as pipe:
+            assert read_gmt(pipe) == {"A": ("gene0",)}
+        with self.pipe(tmp_path / "GPL0.annot", b"ID\tGene symbol\n1_at\tTP53\n") as pipe:
+            assert read_probe_genes(pipe) == {"1_at": "TP53"}
+
+    def test_the_suffix_of_a_pipe_says_what_is_compressed(self, tmp_path):
+        stream = io.BytesIO()
+        scipy.io.mmwrite(stream, sp.csr_matrix(NUMBERS))
+        with self.pipe(tmp_path / "x.mtx.gz", gzip.compress(stream.getvalue())) as pipe:
+            np.testing.assert_allclose(read_table(pipe).X.toarray(), NUMBERS)
+
+    @pytest.mark.parametrize(("name", "read"), [("m.npz", GPower.load), ("x.h5", open_source), ("x.npy", open_source)])
+    def test_a_pipe_is_no_model_and_no_store(self, tmp_path, name, read):
+        os.mkfifo(tmp_path / name)  # no one writes: opening it would never end
+        with pytest.raises(ValueError, match=rf"{name}: this is a pipe or a device, .* save it to a file"):
+            read(tmp_path / name)
 
     def test_a_stream_without_an_end(self, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.streams.get_free_memory", lambda: 1 << 21)

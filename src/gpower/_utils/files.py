@@ -66,6 +66,12 @@ def convert_read_errors(make_error: Callable[[str], FileError], *passthrough: ty
         raise make_error(format_error_line(error)) from error
 
 
+def refuse_pipe(path: Path, make_error: Callable[[str], FileError]) -> None:
+    """Raise if a path is a pipe or a device, which can be read only once and from its beginning."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise make_error(f"{path}: this is a pipe or a device, and the file is read in parts; save it to a file.")
+
+
 def check_writable(folder: Path) -> None:
     """Raise OSError if no file can be created in a folder, before the results are computed that would go there."""
     try:
@@ -119,7 +125,7 @@ def _replace_together(files: Sequence[Path], folder: Path) -> None:
     targets = [Path(os.path.realpath(folder / file.name)) for file in files]
     try:
         check_replaceable(folder / file.name for file in files)
-        with _restore_on_error(files, targets) if len(files) > 1 else nullcontext():
+        with _lock_folder(folder), _restore_on_error(files, targets) if len(files) > 1 else nullcontext():
             for file, target in zip(files, targets, strict=True):
                 os.replace(file, target)
     except OSError as error:
@@ -128,6 +134,24 @@ def _replace_together(files: Sequence[Path], folder: Path) -> None:
         temp_folder.rename(kept)
         reason = f"{error.strerror}; nothing was replaced, and the new results are in {kept}"
         raise OSError(error.errno, reason, error.filename) from error
+
+
+@contextmanager
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Wait until no other process replaces files in a folder, and keep others waiting; no lock where there is none."""
+    try:
+        import fcntl
+
+        handle = os.open(folder, os.O_RDONLY)
+    except (ImportError, OSError):  # Windows, or a folder that may be written but not read
+        yield
+        return
+    try:
+        with suppress(OSError):  # a file system without locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from itertools import count
 from numbers import Integral
-from typing import Any
+from typing import Any, overload
 
 #: Largest number of characters of a message, which may quote a file of any length.
 MAX_MESSAGE_LENGTH = 600
@@ -59,6 +59,41 @@ def make_names_unique(names: Sequence[str]) -> list[str]:
             name = next(new for i in numbers[name] if (new := f"{name}.{i}") not in given)
         unique[name] = None
     return list(unique)
+
+
+class NumberedNames(Sequence[str]):
+    """The names x0, x1, … of variables without names, written when they are asked for: a list takes 60 bytes a name.
+
+    Examples
+    --------
+    >>> from gpower._utils.text import NumberedNames
+    >>> names = NumberedNames(2_000_000_000)
+    >>> names[-1], names[:2], "x7" in names, "age" in names
+    ('x1999999999', ['x0', 'x1'], True, False)
+    """
+
+    def __init__(self, n_names: int) -> None:
+        self._numbers = range(n_names)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def __contains__(self, name: object) -> bool:
+        number = name[1:] if isinstance(name, str) and name[:1] == "x" else ""
+        return number.isdecimal() and str(int(number)) == number and int(number) in self._numbers
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            return [f"x{j}" for j in self._numbers[index]]
+        return f"x{self._numbers[index]}"
+
+    def tolist(self) -> list[str]:
+        """Return all names as a list, as an array does."""
+        return self[:]
 
 
 def get_variable_name(j: int, names: Any) -> str:

@@ -1,11 +1,12 @@
 """The table that a command works on: read into memory, kept on disk, or shared with a cluster."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from gpower._utils.text import NumberedNames
 from gpower.cli.console import OutputSink, collect_warnings
 from gpower.cli.options import OptionValues, format_flag
 from gpower.cli.variable_files import read_groups_column, resolve_variable_options
@@ -26,9 +27,9 @@ class InputTable:
     reading_notes: tuple[str, ...] = ()  # hints that the table may have been misread
 
     @property
-    def feature_names(self) -> list[str]:
+    def feature_names(self) -> Sequence[str]:
         """Return the names of the variables, or x0, x1, …."""
-        return list(self.table.feature_names or (f"x{j}" for j in range(self.table.X.shape[1])))
+        return list(self.table.feature_names or ()) or NumberedNames(self.table.X.shape[1])
 
     @property
     def title(self) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import sklearn
 
 from gpower._utils.backends import to_numpy
-from gpower._utils.files import FileError, format_error_line, write_file_atomically
+from gpower._utils.files import FileError, format_error_line, refuse_pipe, write_file_atomically
 from gpower.io.stores.npy import read_npz
 
 MODEL_FORMAT, MODEL_FORMAT_VERSION = "gpower-model", 1
@@ -84,6 +84,7 @@ def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    refuse_pipe(source, ModelFileError)
     if not _is_zip_file(source):
         problem = f"{str(source)!r} is not a gpower model but some other file"
         raise ModelFileError(f"{problem}; give the model.npz that gpower fit -o or model.save(path) wrote.")

@@ -15,6 +15,7 @@ from scipy.stats import chi2
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
+from gpower._utils.text import format_names
 from gpower.estimators.base import IterationCounts, NamedValues
 from gpower.estimators.diagnostics import fit_warnings
 from gpower.estimators.gpower import GPower
@@ -367,6 +368,9 @@ class SparsityPath(Sequence[GPower]):
             points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
             if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
                 raise ValueError(f"{points} points of {m} components")
+            wrong = [name for name, values in fitted.items() if np.shape(values)[:1] != (points,)]
+            if wrong:
+                raise ValueError(f"{format_names(wrong)} without one value for each of {points} points")
             params = restore_solver(header["params"])
             GPower(**params)
             loadings = sp.csr_array((stored["data"], stored["indices"], stored["indptr"]), shape=(points * m, n))

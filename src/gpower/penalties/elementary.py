@@ -293,6 +293,8 @@ class L0(Penalty):
 
 #: Number of values that a device sorts; of more values a sample of this size estimates the k-th largest.
 DEVICE_SORT_SAMPLE_SIZE = 1 << 14
+#: Number of values of several units up to which they are ordered at once; the indices take 8 MB.
+MAX_JOINTLY_ORDERED = 1 << 20
 
 
 def get_min_divisor(C: Array) -> float:
@@ -312,7 +314,7 @@ def find_largest_rows(values: Array, k: int) -> Array:
     if is_device_array(values) and n > DEVICE_SORT_SAMPLE_SIZE:
         return np.stack([_find_largest_on_device(values[:, j], k) for j in range(values.shape[1])], axis=1)
     if values.shape[1] == 1:
-        return np.argpartition(values[:, 0], n - k)[n - k :, None]
+        return np.argpartition(values[:, 0], n - k)[n - k :, None].copy()  # a view would keep all n indices
     return np.argpartition(values.T, n - k, axis=1)[:, n - k :].T  # correlations are in Fortran order
 
 
@@ -362,12 +364,15 @@ class Cardinality(Penalty):
         A pair is rows (k,) and the number of a unit, or rows (k, m) and the numbers of all units, (m,); rows are where
         C is. A k above n selects all variables; fewer than k entries of C may be non-zero.
         """
-        magnitude = np.abs(C)
         if C.shape[1] == 1:
-            return [(find_largest_rows(magnitude, int(self.k[0]))[:, 0], 0)]
-        if self.k.size == 1 or np.all(self.k == self.k[0]):
-            return [(find_largest_rows(magnitude, int(self.k[0])), asarray_like(C, np.arange(C.shape[1])))]
-        return [(find_largest_rows(magnitude[:, j : j + 1], int(k))[:, 0], j) for j, k in enumerate(self.k)]
+            return [(find_largest_rows(np.abs(C), int(self.k[0]))[:, 0], 0)]
+        if self.k.size > 1 and not np.all(self.k == self.k[0]):
+            return [(find_largest_rows(np.abs(C[:, j : j + 1]), int(k))[:, 0], j) for j, k in enumerate(self.k)]
+        # One unit at a time if |C| of all units, and the indices that order it, would take too much memory.
+        step = C.shape[1] if C.size <= MAX_JOINTLY_ORDERED else 1
+        blocks = (C[:, j : j + step] for j in range(0, C.shape[1], step))
+        rows = [find_largest_rows(np.abs(block), int(self.k[0])).T for block in blocks]
+        return [((rows[0] if len(rows) == 1 else np.vstack(rows)).T, asarray_like(C, np.arange(C.shape[1])))]
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Compute the sums of squares of the k largest entries, and the gradient."""

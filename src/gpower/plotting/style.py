@@ -10,6 +10,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.optional import import_optional
+from gpower._utils.text import NumberedNames
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,13 +45,13 @@ def get_curve_style(i: int) -> StyleKwargs:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
-def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_features: int) -> list[str]:
+def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_features: int) -> Sequence[str]:
     """Return an escaped name for each variable: the given names, those of the data, or x0, x1, …."""
     names = given_names
     for attribute in ("feature_names_in_", "feature_names"):
         names = getattr(source, attribute, None) if names is None else names
     if names is None:
-        return [f"x{j}" for j in range(n_features)]
+        return NumberedNames(n_features)
     if len(names) != n_features:
         raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
     return [escape_label(name) for name in names]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array, is_device_array, to_host
 from gpower._utils.backends import to_numpy
-from gpower._utils.text import make_names_unique
+from gpower._utils.text import NumberedNames, make_names_unique
 from gpower.analysis.association import Association, Metadata, align_metadata, associate
 from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
@@ -115,7 +115,7 @@ class ReportContent:
 
     model: SparsePCAEstimator
     matrix: Any = field(repr=False)
-    feature_names: list[str] = field(repr=False)
+    feature_names: Sequence[str] = field(repr=False)
     components: tuple[Component, ...]
     pca_shares: Array
     results: ReportResults
@@ -190,7 +190,7 @@ class ReportContent:
                     float(path.explained_variance_ratio[i].sum()),
                     float(path.share_of_pca[i]),
                     tuple(
-                        _select_largest({self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z)})
+                        _select_largest({self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z).tolist()})
                         for z in rows.toarray()
                     ),
                 )
@@ -298,12 +298,12 @@ def strip_feature_names(model: Any) -> SparsePCAEstimator:
     return bare_model
 
 
-def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> list[str]:
+def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> Sequence[str]:
     """Return unique names of the variables: those given, those of the fit, or x0, x1, …."""
     names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
     n = model.components_.shape[1]
     if names is None:
-        return [f"x{j}" for j in range(n)]
+        return NumberedNames(n)
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} entries, but there are {n} variables.")
     return make_names_unique([str(name) for name in names])
@@ -322,7 +322,11 @@ def _find_used_variables(components: Array) -> NDArray[np.intp]:
 
 
 def _make_components(
-    model: SparsePCAEstimator, matrix: Any, names: list[str], used_variables: NDArray[np.intp], results: ReportResults
+    model: SparsePCAEstimator,
+    matrix: Any,
+    names: Sequence[str],
+    used_variables: NDArray[np.intp],
+    results: ReportResults,
 ) -> Iterable[Component]:
     """Yield each component with its variables, certificate, p-value and gene sets."""
     moments = _compute_variable_moments(model, matrix, used_variables)

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
+from gpower._utils.arrays import Array, embed_rows, max_or_zero, stable_argmax, take_rows, to_host
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.solvers.component import solve_component
@@ -219,7 +219,7 @@ def _solve_remaining(
 
 
 class CandidateLoadings(NamedTuple):
-    """Loadings that any component may start from, (n, c), on the host, and the sorted columns of their working sets."""
+    """Loadings that any component may start from, on the host: (|columns|, c), on the sorted columns of their sets."""
 
     Z: Array
     columns: Array
@@ -256,9 +256,10 @@ def _find_candidates(operator: Operator, spec: FitSpec) -> CandidateLoadings:
     n_affordable = _compute_max_candidate_columns(operator) // working_set_size
     n_candidates = max(spec.n_init or 0, int(np.clip(n_affordable, MIN_CANDIDATES, MAX_CANDIDATES)))
     C = make_module_starts(problem, norms, n_candidates).C
-    _, T = penalty.evaluate(C)
-    columns = [select_working_set(penalty, C[:, [j]], T[:, [j]]) for j in range(C.shape[1])]
-    return CandidateLoadings(to_host(penalty.loadings(C)), np.unique(np.concatenate(columns)))
+    starts = [C[:, j : j + 1] for j in range(C.shape[1])]
+    columns = np.unique(np.concatenate([select_working_set(penalty, c, penalty.evaluate(c)[1]) for c in starts]))
+    # All active columns are in the working sets; one start at a time, so that no further array is as large as C.
+    return CandidateLoadings(np.hstack([to_host(take_rows(penalty.loadings(c), columns)) for c in starts]), columns)
 
 
 def _compute_max_candidate_columns(operator: Operator) -> int:
@@ -279,8 +280,9 @@ def _run_first_round(
     if W.size > _compute_max_round_columns(operator):
         return state
     is_few = m <= N_FINALISTS
-    start = CandidateStarts(np.hstack([to_host(state.Z), candidates.Z]), N_FINALISTS if is_few else 1)
-    inner_spec = replace(spec, start=start, local_search=spec.local_search and is_few).restrict(W)
+    own = embed_rows(candidates.Z, np.searchsorted(W, candidates.columns), W.size)
+    start = CandidateStarts(np.hstack([to_host(state.Z)[W], own]), N_FINALISTS if is_few else 1)
+    inner_spec = replace(spec.restrict(W), start=start, local_search=spec.local_search and is_few)
     units = solve_in_turn(operator.restrict(W).operator, inner_spec, rng)
     n_neighbours = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
     return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=n_neighbours)

@@ -14,6 +14,7 @@ from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciproc
 from gpower.feasible_sets import correlate_if_needed
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
+from gpower.operators.storage.base import add_in_float64
 from gpower.operators.storage.sparse import wrap_in_memory
 
 #: Number of rows of a sketch beyond the number of components, and number of power iterations. With 15 extra rows, weak
@@ -25,6 +26,8 @@ MAX_UNSKETCHED_SAMPLES = 200
 MAX_FLOAT32_NORM = 1e5
 #: Smallest ratio of the median column norm to the largest for which single precision is used.
 MIN_MEDIAN_NORM_RATIO = 1e-3
+#: Number of rows whose products are added at once.
+GRAM_BLOCK_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,8 +167,7 @@ def _apply_power_iteration(operator: Operator, T: Array) -> Array:
     Q is not computed: T and then AᵀY, where Y = A T, are multiplied by small matrices. Columns of Q beyond the rank of
     Y are zero.
     """
-    T64 = T.astype(np.float64)
-    T = _whiten(T64, to_host(T64.T @ T64)).astype(operator.dtype)
+    T = _whiten(T, _compute_gram(T))
     Y = operator.combine(T)
     C = operator.correlate(Y)
     return _whiten(C, _compute_inner_products(operator, Y, C))
@@ -180,6 +182,12 @@ def _whiten(C: Array, gram: Array) -> Array:
     is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
     inverse = np.where(is_nonzero, safe_reciprocal(np.sqrt(np.maximum(squares, 0))), 0)
     return C @ asarray_like(C, (V * inverse).astype(C.dtype))
+
+
+def _compute_gram(T: Array) -> Array:
+    """Compute TᵀT, (m, m) in float64 on the host, from blocks of rows, of which only one is copied at a time."""
+    blocks = (T[i : i + GRAM_BLOCK_ROWS].astype(np.float64) for i in range(0, T.shape[0], GRAM_BLOCK_ROWS))
+    return to_host(add_in_float64(block.T @ block for block in blocks))
 
 
 def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:

@@ -15,7 +15,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
-from gpower._utils.text import find_column
+from gpower._utils.text import find_column, get_variable_name
 from gpower.operators import Container
 from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
@@ -349,8 +349,7 @@ class CovariateVariables:
     @classmethod
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
         """Return the variables given by name or column number; raise ValueError if there is no such variable."""
-        names = [f"x{j}" if feature_names is None else str(feature_names[j]) for j in range(n_features)]
-        by_name = {name: j for j, name in enumerate(names)}
+        by_name = {get_variable_name(j, feature_names): j for j in range(n_features)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
         columns = [find_column(selector, by_name, n_features) for selector in selectors]
         if not columns or None in columns:
@@ -360,7 +359,7 @@ class CovariateVariables:
                 f"column number; {wrong!r} is none of its {n_features} variables."
             )
         idx = np.array(columns, np.intp)
-        return cls(np.array(names, dtype=object)[idx], idx)
+        return cls(np.array([get_variable_name(j, feature_names) for j in idx], dtype=object), idx)
 
     def balance(self, sample_weight: Array | None) -> Array:
         """Raise ValueError: a covariance has no samples in batches."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
@@ -12,8 +13,8 @@ from gpower._utils.arrays import Array, is_device_array
 from gpower._utils.backends import as_native
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
-from gpower.io.stores.source import sum_duplicate_entries
-from gpower.operators import as_container, find_registered_container
+from gpower.io.stores.source import describe_excessive_shape, sum_duplicate_entries
+from gpower.operators import Container, as_container, find_registered_container
 
 
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
@@ -23,7 +24,8 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
     X is registered, as for a file or a Dask array; it may share memory with X, so it must not be changed. Raise for
     objects that are not a matrix of numbers; the error names the text columns of a frame. With `reset` the estimator
     stores the number and names of the variables, otherwise they are compared with those of the fit; of a container or
-    an array on a device only the number is. `memory_limit`, a number of bytes or text such as "2GB", is for containers.
+    an array on a device only the number is. `memory_limit`, a number of bytes or text such as "2GB", is for containers;
+    a container or a sparse matrix whose shape alone needs more raises too.
     """
     memory_bytes = None if memory_limit is None else parse_memory_size(memory_limit)
     X = as_native(to_plain_table(X))
@@ -31,6 +33,7 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         return _set_or_check_features(estimator, _check_device_array(X), reset)
     if type(X) is not np.ndarray:  # an array is the usual case; np.memmap is registered
         container = find_registered_container(X, memory_bytes)
+        _refuse_excessive_shape(X if container is None else container, memory_bytes)
         if container is not None:
             return _set_or_check_features(estimator, container, reset)
     _refuse_non_matrix(X, None if reset else vars(estimator).get("feature_names_in_"))
@@ -52,6 +55,15 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
             raise TypeError(f"X is not a table of numbers ({error}); give samples × variables.") from None
         raise
     return table if isinstance(table, np.ndarray) else sum_duplicate_entries(table)
+
+
+def _refuse_excessive_shape(X: Any, memory_bytes: int | None) -> None:
+    """Raise ValueError if the vectors of a fit to a container or a sparse matrix exceed the memory that is granted."""
+    if memory_bytes is None or not (isinstance(X, Container) or sp.issparse(X)):
+        return
+    reason = describe_excessive_shape(X.shape, memory_limit=memory_bytes)
+    if reason is not None:
+        raise ValueError(f"X: {reason}.")
 
 
 def to_plain_table(X: Any) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, get_package_name
-from gpower._utils.files import convert_read_errors
+from gpower._utils.files import convert_read_errors, refuse_pipe
 from gpower._utils.memory import get_default_memory_limit
 from gpower._utils.optional import import_optional
 from gpower._utils.text import deduplicate, quote
@@ -167,6 +167,7 @@ def _open_path_source(path: Path, key: str | None) -> MatrixSource:
         )
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
+    refuse_pipe(path, StoreError)
     with convert_read_errors(lambda what: StoreError(f"{path}: this is not {_EXPECTED_CONTENT[suffix]} ({what}).")):
         return replace(_PATH_OPENERS[suffix](path, key), storage_path=str(path.resolve()))
 

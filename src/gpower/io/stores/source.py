@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ import scipy.sparse as sp
 from gpower._utils.compressed import split_lines, view_lines
 from gpower._utils.files import FileError, convert_read_errors
 from gpower._utils.memory import get_free_memory
+from gpower._utils.messages import format_param
 
 #: Largest block, in bytes. The allocator reuses pieces of up to 32 MB, and requests larger ones from the system page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.
@@ -142,12 +144,15 @@ def check_matrix_form(name: str, shape: tuple[int, ...], dtype: np.dtype) -> tup
 
 
 def describe_excessive_shape(
-    shape: tuple[int, int], count_stored_bytes: Callable[[], float], block_bytes: float = 0
+    shape: tuple[int, int],
+    count_stored_bytes: Callable[[], float] = lambda: math.inf,
+    block_bytes: float = 0,
+    memory_limit: float | None = None,
 ) -> str | None:
     """Return why a matrix of an announced shape, samples × variables, cannot be used; None if it can.
 
     A few bytes can announce a sparse matrix, or an array of which no chunk is stored, of any size. `block_bytes` is the
-    smallest part of the matrix that is read at once.
+    smallest part of the matrix that is read at once, `memory_limit` the number of bytes that a user has granted.
 
     Examples
     --------
@@ -162,6 +167,8 @@ def describe_excessive_shape(
     n_stored = count_stored_bytes()
     if needed > _MAX_EXPANSION * n_stored:
         return f"{announced}, and stores {n_stored:,.0f} bytes"
+    if memory_limit is not None and needed > memory_limit:
+        return f"{announced}, and {format_param('memory_limit')} grants {memory_limit / 1e9:.3g} GB"
     n_free = get_free_memory()
     return f"{announced}, and {n_free / 1e9:.3g} GB are free" if needed > n_free else None
 

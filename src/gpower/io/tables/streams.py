@@ -22,6 +22,8 @@ _SUFFIX_BY_MAGIC = {
     b"BZh": ".txt.bz2",
     b"\xfd7zXZ": ".txt.xz",
 }
+# Suffixes of a pipe that say more than its first bytes: an archive, or what is compressed.
+_TELLING_SUFFIXES = (".xlsx", ".xlsm", ".mtx.gz", ".gct.gz")
 _COPY_CHUNK_BYTES = 1 << 20
 
 
@@ -56,6 +58,8 @@ def copy_stream_to_disk(path: Path) -> Iterator[Path]:
 def _copy_stream(path: Path, stream: BinaryIO, folder: Path) -> Path:
     start, free_bytes = stream.read(8), get_free_memory()
     suffix = next((suffix for magic, suffix in _SUFFIX_BY_MAGIC.items() if start.startswith(magic)), ".txt")
+    name = path.name.lower()
+    suffix = next((own for own in _TELLING_SUFFIXES if start and name.endswith(own)), suffix)
     target = folder / f"table{suffix}"
     with target.open("wb") as copy:
         copy.write(start)

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
+from gpower.io.tables.streams import copy_stream_to_disk
 from gpower.io.tables.table import TableError
 
 NumberedRow = tuple[int, list[str]]  # (line number, cells)
@@ -69,8 +70,11 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[Iterator[str]]:
     ['a', 'b']
     """
     check_is_file(path)
-    with convert_read_errors(lambda what: TableError(path, f"the file cannot be read: {what}")):
-        with open_decompressed(path) as file:
+    with (
+        convert_read_errors(lambda what: TableError(path, f"the file cannot be read: {what}")),
+        copy_stream_to_disk(path) as path_on_disk,
+    ):
+        with open_decompressed(path_on_disk) as file:
             start = file.read(8)
         for magic, advice in _ADVICE_BY_MAGIC.items():
             if start.startswith(magic):
@@ -78,10 +82,10 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[Iterator[str]]:
         # Spreadsheets save "Unicode text" as UTF-16 with a byte order mark; everything else is UTF-8.
         encoding = "utf-16" if start[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
         try:
-            with TextIOWrapper(open_decompressed(path), encoding, errors, newline="") as text:
+            with TextIOWrapper(open_decompressed(path_on_disk), encoding, errors, newline="") as text:
                 yield _iterate_checked_lines(path, text)
         except UnicodeDecodeError as error:
-            raise TableError(path, f"this is not a text file in UTF-8{_locate_latin1_text(path)}") from error
+            raise TableError(path, f"this is not a text file in UTF-8{_locate_latin1_text(path_on_disk)}") from error
         except csv.Error as error:
             raise TableError(path, f"this is not a text table: {error}") from error
 

@@ -36,6 +36,7 @@ from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
 from gpower.operators.storage.dask_client import (
     call_with_worker_timeout,
+    check_python_versions,
     convert_cluster_errors,
     get_current_client,
     get_workers,
@@ -164,6 +165,7 @@ class DaskMatrix(BlockMatrix):
         if self.client is None:
             return lazy
         with self._cancel_on_error():
+            check_python_versions(self.client)
             self._warn_if_memory_short()
             return list(self.client.compute(lazy, retries=2))
 

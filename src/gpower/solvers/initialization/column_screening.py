@@ -142,8 +142,9 @@ def _score_column_correlations(operator: Operator, threshold: float, norms: Arra
         blocks = np.array_split(np.arange(n), -(-n // COVARIANCE_TILE_COLUMNS))
         return np.concatenate([_score_covariance_columns(operator, idx, threshold, norms) for idx in blocks])
     order = argsort_descending(norms, SCORE_DECIMALS)
-    B = operator.columns(order)  # (r, n)
-    n_scored = int(min(n, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
+    order = order[norms[order] > 0]  # zero columns score zero
+    B = operator.columns(order)  # (r, n_nonzero)
+    n_scored = int(min(order.size, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
     scores = np.zeros(n)
     scores[order[:n_scored]] = _sum_excess_correlations(B, threshold, norms[order] ** 2, n_scored)
     return scores

@@ -46,6 +46,8 @@ MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START = 128, 2
 MAX_SHORTLIST_ENTRIES = 1 << 25
 #: Number of columns at which the threshold of the screening is computed, and how many of them, the best, decide it.
 N_THRESHOLD_COLUMNS, N_BEST_THRESHOLD_COLUMNS = 64, 8
+#: Largest number of their correlations with all columns that are computed at once, 4 MB in single precision.
+MAX_THRESHOLD_ENTRIES = 1 << 20
 #: Largest number of correlations of one column above the threshold; a sketch shows components of more variables.
 MAX_COUNTED_CORRELATIONS = 200
 #: Number of variables of a small module, for penalties without a number of variables.
@@ -268,18 +270,21 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
     usable = penalty.start_score(norms) > 0
     threshold = _choose_correlation_threshold(subsampled, norms, usable)
     shortlist = screen_columns(subsampled.operator, threshold, usable, n_columns)
-    directions = _compute_column_directions(subsampled, shortlist)
-    points = subsampled.as_batch(shortlist.size).feasible_set.make_point(directions)
-    points = choose_better_sign(penalty, points)
-    values, gradient = penalty.relaxation.evaluate(points.C)
+    # The subset has a sample space, and perhaps a dtype, of its own: only the gradient, (n, count), carries over.
+    Y = operator.combine(_ascend_from_columns(subsampled, shortlist, count).astype(operator.dtype))
+    return choose_better_sign(penalty, problem.as_batch(Y.shape[1]).feasible_set.make_point(Y))
+
+
+def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Array:
+    """Return up to `count` gradients, (n, count), after a few steps from the best distinct columns of the shortlist."""
+    points = problem.as_batch(shortlist.size).feasible_set.make_point(_compute_column_directions(problem, shortlist))
+    points = choose_better_sign(problem.penalty, points)
+    values, gradient = problem.penalty.relaxation.evaluate(points.C)
     selected = _drop_duplicate_starts(to_host(values), to_host(take_rows(gradient, shortlist)) != 0, count)
-    batch = subsampled.as_batch(len(selected))
-    starts = Point(points.X[:, selected], points.C[:, selected])
+    starts, batch = Point(points.X[:, selected], points.C[:, selected]), problem.as_batch(len(selected))
+    del points, gradient  # as large as the matrix if it has few samples
     end = maximize(batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT_STEPS).point
-    _, T = penalty.evaluate(end.C)
-    # The subset has a sample space, and perhaps a dtype, of its own: only the gradient T, (n, count), carries over.
-    Y = operator.combine(T.astype(operator.dtype))
-    return choose_better_sign(penalty, problem.as_batch(len(selected)).feasible_set.make_point(Y))
+    return problem.penalty.evaluate(end.C)[1]
 
 
 def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array) -> float:
@@ -295,14 +300,22 @@ def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array)
     by_norm = usable[np.argsort(-to_host(take_rows(norms, usable)), kind="stable")]
     half = N_THRESHOLD_COLUMNS // 2
     idx = np.union1d(by_norm[:half], usable[np.linspace(0, usable.size - 1, half).astype(np.intp)])
+    n_batches = min(idx.size, -(-idx.size * norms.size // MAX_THRESHOLD_ENTRIES))
+    batches = [_compute_smallest_active_squares(problem, batch) for batch in np.array_split(idx, n_batches)]
+    values, squares = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return float(np.median(squares[argsort_by_value(values)[:N_BEST_THRESHOLD_COLUMNS]]))
+
+
+def _compute_smallest_active_squares(problem: Problem, idx: Array) -> tuple[Array, Array]:
+    """Return the values of the best starts at the columns `idx`, and the threshold of each, both on the host."""
     points = problem.as_batch(idx.size).feasible_set.make_point(_compute_column_directions(problem, idx))
     values, gradient = problem.penalty.relaxation.evaluate(points.C)
     best = argsort_by_value(to_host(values))[:N_BEST_THRESHOLD_COLUMNS].tolist()
-    squares, T = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best])
-    smallest_active = np.min(np.where(T != 0, squares, np.inf), axis=0)
-    ranked = np.sort(squares, axis=0)[::-1]
-    second, last_counted = ranked[min(1, len(ranked) - 1)], ranked[min(MAX_COUNTED_CORRELATIONS, len(ranked)) - 1]
-    return float(np.median(np.maximum(np.minimum(smallest_active, second), last_counted)))
+    squares, is_active = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best]) != 0
+    smallest_active = np.min(squares, axis=0, where=is_active, initial=np.inf)
+    second, last_counted = (max(len(squares) - rank, 0) for rank in (2, MAX_COUNTED_CORRELATIONS))
+    ranked = np.partition(squares, [second, last_counted], axis=0)
+    return to_host(values)[best], np.maximum(np.minimum(smallest_active, ranked[second]), ranked[last_counted])
 
 
 def _drop_duplicate_starts(values: Array, active: Array, count: int) -> list[int]:
