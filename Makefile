@@ -153,7 +153,7 @@ release-check:
 
 fuzz: $(STAMP)
 	@failed=0; for program in tests/fuzz/*.py; do \
-	  echo "== $$program"; OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FUZZ="$(FUZZ)" $(BIN)/python $$program || failed=1; \
+	  echo "== $$program"; PYTHONPATH=. OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 FUZZ="$(FUZZ)" $(BIN)/python $$program || failed=1; \
 	done; exit $$failed
 
 bench: $(STAMP)

@@ -19,9 +19,10 @@ import zipfile
 from collections import Counter
 from pathlib import Path
 
-import files
 import numpy as np
 import scipy.sparse as sp
+
+from tests.fuzz import files
 
 SHORT, LONG = 1_000, 20_000
 #: Kinds of files whose every byte is protected by a checksum.

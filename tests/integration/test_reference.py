@@ -81,7 +81,7 @@ def test_some_names_are_of_modules_with_a_page():
 
 
 def test_the_page_of_the_commands_shows_values_and_defaults():
-    [commands_page] = from_conf("commands_page")
+    _, commands_page = from_conf("option_row", "commands_page")
     fit = commands_page().partition("## gpower fit")[2].partition("## gpower")[0]
     rows = {row.split("`")[1]: row for row in fit.splitlines() if row.startswith("| `")}
     assert next(iter(rows)) == "DATA"

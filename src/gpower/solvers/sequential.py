@@ -238,7 +238,7 @@ def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomSt
     state, shows_best = _solve_on_sketch(operator, spec, rng)
     if not state.units:
         return state
-    none = CandidateLoadings(np.zeros((operator.shape[1], 0)), np.zeros(0, np.intp))
+    none = CandidateLoadings(np.zeros((0, 0)), np.zeros(0, np.intp))
     candidates = none if shows_best else _find_candidates(operator, spec)
     return _run_first_round(operator, spec, state, candidates, rng)
 

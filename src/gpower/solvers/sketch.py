@@ -14,7 +14,6 @@ from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciproc
 from gpower.feasible_sets import correlate_if_needed
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
-from gpower.operators.storage.base import add_in_float64
 from gpower.operators.storage.sparse import wrap_in_memory
 
 #: Number of rows of a sketch beyond the number of components, and number of power iterations. With 15 extra rows, weak
@@ -187,7 +186,7 @@ def _whiten(C: Array, gram: Array) -> Array:
 def _compute_gram(T: Array) -> Array:
     """Compute TᵀT, (m, m) in float64 on the host, from blocks of rows, of which only one is copied at a time."""
     blocks = (T[i : i + GRAM_BLOCK_ROWS].astype(np.float64) for i in range(0, T.shape[0], GRAM_BLOCK_ROWS))
-    return to_host(add_in_float64(block.T @ block for block in blocks))
+    return to_host(sum(block.T @ block for block in blocks))
 
 
 def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:
