@@ -152,10 +152,13 @@ def _choose_cardinality(
             input_table.table.to_frame_or_array()
         )
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
-    criterion = ",".join(dict.fromkeys(model.chosen_by_))
-    others = ", ".join(
-        f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != criterion
+    choices = ", ".join(
+        f"{number} (or {first} to {last})" if first < last else str(number)
+        for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
     )
-    choice = f"{','.join(map(str, chosen))} {'variables' if options['groups'] is None else 'groups'}"
-    sink.print_notes(f"{criterion} chose {choice}, in {cv_options['cv']} folds; others: {others}.")
+    unit = "variables" if options["groups"] is None else "groups"
+    sink.print_notes(
+        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. Numbers in "
+        "brackets would do as well."
+    )
     return chosen
