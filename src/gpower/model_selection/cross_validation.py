@@ -33,9 +33,12 @@ from gpower.model_selection.folds import (
 )
 from gpower.model_selection.grids import check_cardinality_grid
 from gpower.model_selection.path import StepProgressCallback
+from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
 from gpower.problem.deflation import DEFLATION_RULES
+from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
+from gpower.solvers.specification import FitSpec
 from gpower.solvers.warm_path import warm_path
 from gpower.validation.checks import is_number, is_sequence
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
@@ -326,6 +329,17 @@ class _Fold:
         """Return the fold in which all components but the first have the loadings Z, (n_features, m)."""
         return replace(self, later_loadings=tuple(np.hsplit(Z.toarray(), Z.shape[1])[1:]))
 
+    def _fit_grid(self, operator: Operator, fit_specs: Sequence[FitSpec]) -> list[Array]:
+        """Return the loadings of every specification, (n_features, m) each."""
+        n = operator.shape[1]
+        if can_solve_in_stack(fit_specs[0], n):
+            S = np.repeat(operator.gram(np.arange(n))[None], len(fit_specs), axis=0)
+            cardinalities = np.array([spec.cardinalities for spec in fit_specs])
+            return list(find_components_in_stack(S, cardinalities, local_search=fit_specs[0].local_search))
+        rng = make_random_state(self.model.random_state)
+        solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
+        return [solutions[i].Z for i in range(len(fit_specs))]
+
     def score_grid(self, fold_source: FoldSource, candidates: Sequence[Array] | None = None) -> FoldScores:
         """Fit the components that have no loadings yet at every point of the grid and score them on held-out samples.
 
@@ -342,9 +356,7 @@ class _Fold:
         for Z in self.previous_loadings:
             operator = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
         if candidates is None:
-            rng = make_random_state(self.model.random_state)
-            solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
-            candidates = [solutions[i].Z for i in range(len(fit_specs))]
+            candidates = self._fit_grid(operator, fit_specs)
         total = compute_total_squares(held_out, moments) or np.inf
 
         def explained_share(*Z: Array) -> float:
