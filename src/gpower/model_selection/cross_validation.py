@@ -33,13 +33,13 @@ from gpower.model_selection.folds import (
 )
 from gpower.model_selection.grids import check_cardinality_grid
 from gpower.model_selection.path import StepProgressCallback
+from gpower.model_selection.warm_path import warm_path
 from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
 from gpower.solvers.specification import FitSpec
-from gpower.solvers.warm_path import warm_path
 from gpower.validation.checks import is_number, is_sequence
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
 from gpower.validation.prepare import EstimatorInput, read_estimator_input

@@ -22,7 +22,8 @@ from gpower.report.terminal import collect_fitted_attributes, print_components, 
 if TYPE_CHECKING:
     from gpower import GPower
 
-_FIT_CARDINALITY_OVERRIDE = {
+#: The flag -k that also accepts auto.
+AUTO_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
     "auto: by cross-validation.",
@@ -32,7 +33,7 @@ _CARDINALITY_GRID_OVERRIDE = {
     "short": "",
     "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
-_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=_FIT_CARDINALITY_OVERRIDE)
+_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
 _CROSS_VALIDATION_FLAGS = override_flags(
     read_library_flags(
         "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
@@ -88,7 +89,7 @@ def fit(
     loaded = load_table(data, reading, options, sink).decode_to_cache(place["cache"], place["scheduler"], sink)
     with loaded.share_with_cluster(place["scheduler"]) as shared:
         if options["cardinality"] == "auto":
-            options["cardinality"] = _choose_cardinality(shared, options, choice, sink)
+            options["cardinality"] = choose_cardinality(shared, options, choice, sink)
         model, notes = fit_model(shared, options, sink, place["device"])
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
@@ -125,10 +126,13 @@ def fit_model(
     return model, doubts
 
 
-def _choose_cardinality(
+def choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, sink: OutputSink
 ) -> list[int]:
-    """Choose the number of variables of each component by cross-validation, and print the choice to stderr."""
+    """Choose the number of variables of each component by cross-validation, and print the choice to stderr.
+
+    `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them.
+    """
     from gpower import GPowerCV
     from gpower.validation.params import expand_per_component
 
