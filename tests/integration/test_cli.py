@@ -781,8 +781,10 @@ def test_without_arguments_it_helps(gpower):
     assert "demo" in result.stdout
 
 
-def test_help_shows_the_default_penalty(gpower):
-    assert "0.01 (l0) or 0.1 (l1)" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
+def test_help_shows_the_default_sparsity(gpower):
+    text = " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
+    assert "without --gamma or another level: 10, or a third of few variables" in text
+    assert "0.1 (l1), which is the default" in text
 
 
 def test_version(gpower):

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 AUTO_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
-    "auto: by cross-validation.",
+    "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
 }
 _CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
