@@ -2,8 +2,8 @@
 Choosing the number of variables
 ================================
 
-The path shows how much variance each additional variable explains. Cross-validation shows from which number on the
-model fits noise. The data are the chemistry of 178 wines.
+The path shows how much variance each additional variable explains. Cross-validation chooses a number.
+The data are the chemistry of 178 wines.
 """
 
 from sklearn.datasets import load_wine
@@ -19,12 +19,10 @@ path = sparsity_path(X, scale=True)
 path.plot()
 
 # %%
-# The score is the share of the variance of held-out wines that is explained. ``rule="one-se"`` takes the fewest
-# variables within one standard error of the maximum, which is appropriate for interpretation; ``rule="best"`` is
-# appropriate for prediction. The path above has one component. Here each curve is for two components together,
-# because an ordinary second component is used while the first is chosen: 55 % instead of 36 % (:doc:`How many
-# variables? </how-many-variables>`).
-model = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
+# The score is the variance of held-out wines that a component adds to the other, times the share of variables that it
+# does not use. The circle is the largest score. A broad line marks the numbers within one standard error of it, which
+# would do as well (:doc:`How many variables? </how-many-variables>`).
+model = GPowerCV(2, scale=True, cv=10).fit(X)
 plot_cv(model)
 
 # %%

@@ -19,19 +19,19 @@ class Answer:
     """The result of each step."""
 
     path: SparsityPath
-    best: GPowerCV
-    fewest: GPowerCV
+    choice: GPowerCV
+    predictive: GPowerCV
     stable: Stability
 
 
 def solve() -> Answer:
-    """Compute a path of one component, two components by cross-validation with both rules, and their stability."""
+    """Compute a path of one component, two components by cross-validation with both criteria, and their stability."""
     X = load_wine(as_frame=True).data.rename(columns=lambda name: name.removesuffix("_of_diluted_wines"))
     path = sparsity_path(X, scale=True)
-    best = GPowerCV(2, scale=True, cv=10, criterion="prediction").fit(X)
-    fewest = GPowerCV(2, scale=True, cv=10, criterion="prediction", rule="one-se").fit(X)
-    stable = stability_selection(X, fewest.best_estimator_, n_subsamples=100)
-    return Answer(path, best, fewest, stable)
+    choice = GPowerCV(2, scale=True, cv=10).fit(X)
+    predictive = GPowerCV(2, scale=True, cv=10, criterion="prediction").fit(X)
+    stable = stability_selection(X, choice.best_estimator_, n_subsamples=100)
+    return Answer(path, choice, predictive, stable)
 
 
 def print_results(answer: Answer) -> None:
@@ -40,10 +40,13 @@ def print_results(answer: Answer) -> None:
     print("variables  % of variance  % of PCA's")
     for k, ratio, share in zip(path.grid, path.explained_variance_ratio[:, 0], path.share_of_pca, strict=True):
         print(f"{k:9d}  {100 * ratio:13.1f}  {100 * share:10.1f}")
-    for rule, model in (("best", answer.best), ("one-se", answer.fewest)):
-        first, second = model.best_params_["cardinality"]
+    for model in (answer.choice, answer.predictive):
+        numbers = [
+            f"{number} ({first} to {last})"
+            for number, (first, last) in zip(model.cardinality_, model.cardinality_range_, strict=True)
+        ]
         total = 100 * model.explained_variance_ratio_.sum()
-        print(f"rule {rule}: {first} and {second} variables, {total:.1f} % of the variance")
+        print(f"{model.criterion}: {' and '.join(numbers)} variables, {total:.1f} % of the variance")
     for j, row in enumerate(stable.model.components_):
         chance = stable.expected_false_selections[j]
         print(f"component {j + 1}: {stable.selected[j].sum()} selected, at most {chance:.1f} by chance")
@@ -56,7 +59,7 @@ def draw(answer: Answer, folder: Path) -> None:
     from gpower.plotting import plot_cv, plot_stability, plot_tradeoff, save_figure
 
     save_figure(plot_tradeoff(answer.path), folder / "tradeoff.png")
-    save_figure(plot_cv(answer.best), folder / "cross-validation.png")
+    save_figure(plot_cv(answer.choice), folder / "cross-validation.png")
     save_figure(plot_stability(answer.stable), folder / "stability.png")
 
 

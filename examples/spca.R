@@ -23,7 +23,7 @@ spca <- function(X, ncomp = 2, keepX = rep(ncol(X), ncomp), center = TRUE, scale
 
 # The numbers of variables by cross-validation, as tune.spca: choice.keepX are tried, one component after the other.
 tune.spca <- function(X, ncomp = 2, test.keepX = NULL, folds = 5, center = TRUE, scale = TRUE, rule = "best",
-                      criterion = "auto") {
+                      criterion = "sparseness") {
   X <- .numbers(X)
   grid <- if (!is.null(test.keepX)) as.list(as.integer(test.keepX))
   search <- .gpower()$GPowerCV(

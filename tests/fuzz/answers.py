@@ -21,7 +21,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-
 from tests.fuzz import files
 
 SHORT, LONG = 1_000, 20_000

@@ -202,19 +202,18 @@ class TestChosenNumbers:
         chosen = GPowerCV(2, cv=3, n_init=2).fit(EXPRESSION.X[:, :20])
         assert model.cardinality == chosen.best_params_["cardinality"]
         np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
-        numbers = ",".join(map(str, model.cardinality))
-        by = ",".join(dict.fromkeys(chosen.chosen_by_))
-        assert f"note: {by} chose {numbers} variables, in 3 folds; others: " in result.stderr
-        assert f"sparseness {','.join(map(str, chosen.criteria_['sparseness']))}" in result.stderr
+        assert "note: variables per component, chosen by sparseness in 3 folds: " in result.stderr
+        for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
+            assert (f"{number} (or {first} to {last})" if first < last else f"{number}") in result.stderr
 
     def test_the_criterion_the_grid_and_gaps(self, gpower, tmp_path):
         X = EXPRESSION.X[:, :20].copy()
         X[3, 4] = X[10, 0] = np.nan
         path = write_csv(tmp_path / "few.csv", X)
-        flags = ["-k", "auto", "--criterion", "stability", "--grid", "2,4,8", "--folds", 3, "--missing", "impute"]
+        flags = ["-k", "auto", "--criterion", "prediction", "--grid", "2,4,8", "--folds", 3, "--missing", "impute"]
         result = gpower("fit", path, "-m", 1, *flags, "-o", tmp_path)
         assert result.exit_code == 0, result.stderr
-        options = {"cardinalities": [2, 4, 8], "cv": 3, "criterion": "stability", "missing": "impute"}
+        options = {"cardinalities": [2, 4, 8], "cv": 3, "criterion": "prediction", "missing": "impute"}
         chosen = GPowerCV(1, **options).fit(X).best_params_["cardinality"]
         assert GPower.load(tmp_path / "model.npz").cardinality == chosen
 
@@ -783,8 +782,10 @@ def test_without_arguments_it_helps(gpower):
     assert "demo" in result.stdout
 
 
-def test_help_shows_the_default_penalty(gpower):
-    assert "0.01 (l0) or 0.1 (l1)" in " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
+def test_help_shows_the_default_sparsity(gpower):
+    text = " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
+    assert "without --gamma or another level: 10, or a third of few variables" in text
+    assert "0.1 (l1), which is the default" in text
 
 
 def test_version(gpower):

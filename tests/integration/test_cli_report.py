@@ -43,6 +43,15 @@ def test_a_table(gpower, files):
     assert 'id="path"' not in page(files)
 
 
+def test_auto_chooses_the_numbers_as_gpower_cv(gpower, files):
+    done = gpower("report", files / "genes.csv", "-m", 2, "-k", "auto", "-o", files / "report.html")
+    assert done.exit_code == 0, done.stderr
+    model = GPowerCV(2).fit(DATA.X)
+    assert "chosen by sparseness in 5 folds" in done.stderr
+    for named in model.loadings(DATA.feature_names):
+        assert all(name in page(files) for name in named)
+
+
 def test_everything(gpower, files):
     asked = ["--path", "--stability", "--test", "--certify", "--title", "All & more"]
     given = ["--metadata", files / "samples.csv", "--gmt", files / "sets.gmt", "-o", files / "report.html"]

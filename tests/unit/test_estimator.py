@@ -153,6 +153,29 @@ def test_pipelines_grid_search_and_clone():
     assert clone(GPower(3, gamma=0.2)).get_params()["gamma"] == 0.2
 
 
+@pytest.mark.parametrize(
+    ("n", "options", "expected"),
+    [
+        (13, {}, 5),
+        (40, {}, 10),
+        (40, {"method": "block"}, 10),
+        (40, {"groups": np.repeat(np.arange(4), 10)}, 20),
+        (40, {"include": list(range(12))}, 12),
+        (40, {"constraint": "disjoint"}, 10),
+    ],
+)
+def test_a_component_has_ten_variables_or_a_third_by_default(n, options, expected):
+    X = np.random.default_rng(0).standard_normal((50, n))
+    assert GPower(2, **options).fit(X).cardinality_.tolist() == [expected, expected]
+
+
+def test_penalties_that_need_gamma_have_a_default():
+    X = planted()
+    for options, gamma in (({"penalty": "l1"}, 0.1), ({"penalty_weights": np.ones(X.shape[1])}, 0.01)):
+        expected = GPower(1, gamma=gamma, **options).fit(X)
+        np.testing.assert_array_equal(GPower(1, **options).fit(X).components_, expected.components_)
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_frames_keep_their_names(frame):
     X = planted(n=15)

@@ -317,7 +317,7 @@ class TestText:
         assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
         assert (
-            "number of variables was chosen by cross-validation in 3 folds (prediction)"
+            "number of variables was chosen by cross-validation in 3 folds (prediction; "
             in summarize_content(searched)[0]
         )
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))

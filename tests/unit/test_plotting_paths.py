@@ -246,7 +246,7 @@ def cv(planted):
 
 
 def test_scores_with_the_standard_error_of_the_folds(cv):
-    axes = plot_cv(cv)
+    axes = plot_cv(cv, criterion="prediction")
     scores = 100 * np.array([cv.cv_results_[f"split{i}_test_score"] for i in range(4)])  # (4 folds, 2 · 4 points)
     error = scores.std(axis=0, ddof=1) / 2
     for j, container in enumerate(axes.containers):
@@ -264,24 +264,20 @@ def test_the_chosen_point_is_ringed(cv):
     curves = [container.lines[0].get_xydata() for container in axes.containers]
     for ring, curve in zip(rings, curves, strict=True):
         assert ring.get_xydata()[0] in curve
-    assert legend(axes) == ["component 1: 8 by prediction", "component 2: 6 by prediction"]
+    assert [text.partition(" (")[0] for text in legend(axes)] == ["component 1: 8", "component 2: 6"]
 
 
-def test_a_choice_is_ringed_on_the_curve_of_its_criterion(planted):
-    choice = GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4, criterion="reliability").fit(planted.X)
+def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(planted):
+    choice = GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4).fit(planted.X)
     axes = plot_cv(choice)
-    assert axes.get_ylabel() == "Cronbach's α of held-out scores"
+    assert axes.get_ylabel() == "% of held-out variance × share of unused variables"
+    ranges = [line for line in axes.lines if line.get_linewidth() == 6]
     for j, container in enumerate(axes.containers):
-        np.testing.assert_array_equal(
-            container.lines[0].get_ydata(), choice.cv_results_["reliability"][4 * j : 4 * j + 4]
-        )
-    assert legend(axes)[0] == f"component 1: {choice.cardinality_[0]} by reliability"
-    assert plot_cv(choice, criterion="share").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
-    choice.chosen_by_ = np.array(["prediction", "reliability"], dtype=object)  # no curve has both
-    axes = plot_cv(choice)
-    assert axes.get_ylabel() == "% of held-out variance, mean ± 1 s.e."
-    assert [word.split()[-1] for word in legend(axes)] == ["prediction", "reliability"]
-    with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'agreement'"):
+        rows = slice(4 * j, 4 * j + 4)
+        np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * choice.cv_results_["mean_sparseness"][rows])
+        assert [*ranges[j].get_xdata()[[0, -1]]] == choice.cardinality_range_[j].tolist()
+    assert plot_cv(choice, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
+    with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'sparseness'"):
         plot_cv(choice, criterion="auto")
 
 
@@ -295,12 +291,13 @@ def test_a_joint_search_has_one_curve():
         },
         cardinality_=np.array([5, 5]),
         n_splits_=1,
-        chosen_by_=["prediction"],
+        criterion="prediction",
+        cardinality_range_=np.array([[3, 9], [3, 9]]),
     )
     axes = plot_cv(stand_in)
     (container,) = axes.containers
     np.testing.assert_allclose(container.lines[0].get_xydata(), [[3, 20], [5, 50], [9, 40]])
-    assert legend(axes) == ["all components: 5 by prediction"]
+    assert legend(axes) == ["all components: 5 (or 3 to 9)"]
 
 
 # --- stability ---

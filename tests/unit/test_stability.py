@@ -50,9 +50,9 @@ def test_components_are_matched_whatever_their_order_and_sign(order, flips):
     X = groups()
     model = GPower(2, cardinality=[4, 3])
     reference = model.fit(X).components_
-    plain = _compute_matched_signs(model, X, reference)
+    plain = _compute_matched_signs(reference, reference)
     np.testing.assert_array_equal(plain, np.sign(reference))
-    moved = _compute_matched_signs(model, X, reference[order] * np.array(flips)[:, None])
+    moved = _compute_matched_signs(reference, reference[order] * np.array(flips)[:, None])
     np.testing.assert_array_equal(moved, plain[order] * np.array(flips)[:, None])
 
 

@@ -41,6 +41,7 @@ from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import solve_component
+from gpower.solvers.covariance_stack import can_solve_in_stack, rank_start_columns, solve_covariance_stack
 from gpower.solvers.initialization import ColumnStarts, Start, StartContext
 from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.specification import FitSpec
@@ -52,6 +53,8 @@ PERMUTATIONS_PER_BATCH, N_CALIBRATION_PERMUTATIONS = 20, 5
 #: Number of variables that count as the largest: this minimum, or this multiple of the cardinality. Then the margin, a
 #: share of the permuted variance: a permuted table is far below the table if at least this lies between them.
 MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY, MIN_SCREENING_MARGIN = 300, 6, 0.25
+#: Number of entries up to which the residual of a table is kept.
+MAX_CACHED_ENTRIES = 1_000_000
 #: Tolerance of a small fit, and its largest number of iterations.
 QUICK_FIT_TOLERANCE, MAX_QUICK_FIT_STEPS = 1e-3, 60
 #: Factor on the p-values of all components but the first. Their test is not exact, because the components that were
@@ -195,7 +198,8 @@ class DeflationStage:
         removed again, and the norms of the variables restored.
         """
         n, p = self.table.shape
-        A = np.take(self.compute_residual(), order + p * np.arange(n)[:, None])  # indices into the flattened array
+        residual = self._cached_residual if self.table.size <= MAX_CACHED_ENTRIES else self.compute_residual()
+        A = np.take(residual, order + p * np.arange(n)[:, None])  # indices into the flattened array
         if self.score_basis.size:
             rows = np.flatnonzero(self.loading_basis.any(axis=1))
             W = self.loading_basis[rows]
@@ -205,13 +209,40 @@ class DeflationStage:
             A *= self.residual_norms / np.where(norms > 0, norms, np.inf)
         return A
 
+    @cached_property
+    def _cached_residual(self) -> Array:
+        """Return the residual of a small table, which is permuted many times."""
+        return self.compute_residual()
+
+    @property
+    def is_solved_in_stack(self) -> bool:
+        """Return whether the fits to permuted tables are solved together, as a stack of covariances."""
+        return can_solve_in_stack(replace(self.fit_spec, start=None, n_init=None), self.table.shape[0])
+
+    def compute_variances(self, covariances: Array) -> Array:
+        """Return the variances, (q,), of the components that small fits find in covariances, (q, n, n).
+
+        The starts are those of `TwoColumnStart`.
+        """
+        longest = np.argmax(np.diagonal(covariances, axis1=1, axis2=2), axis=1)
+        starts = np.column_stack([longest, rank_start_columns(covariances)[:, 0]])
+        cardinalities = np.full(len(covariances), self.fit_spec.cardinalities[0])
+        return solve_covariance_stack(covariances, cardinalities, start_columns=starts, local_search=False)[1]
+
     def compute_variance(self, A: Array) -> float:
         """Return the variance of the component that a small fit finds in a table, (n_features, n_samples)."""
+        if self.is_solved_in_stack:
+            return float(self.compute_variances(_compute_gram(A)[None])[0])
         operator = build_table_operator(A, self.fit_spec)
         if not operator.column_norms.any():
             return 0.0
         result = solve_component(operator, self.fit_spec, np.random.RandomState(0))
         return float(Scores.from_loadings(operator, result.Z).variances[0])
+
+
+def _compute_gram(A: Array) -> Array:
+    """Return the inner products of the variables of a table A, (n_features, n_samples), in float64."""
+    return (A @ A.T).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,13 +482,13 @@ def _run_permutations(
     ends = np.arange(first_end, seeds.size + PERMUTATIONS_PER_BATCH, PERMUTATIONS_PER_BATCH)
     horn_mean = np.zeros(0)
     for start, end in zip([0, *ends], ends, strict=False):
-        jobs = (
-            delayed(_run_one_permutation)(
-                comparisons[:n_active], strata, block_of, is_drawn_first, int(seed), 0 if start else n_components
-            )
-            for seed in seeds[start:end]
-        )
-        values, ratios, pca_variances = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
+        args = comparisons[:n_active], strata, block_of, is_drawn_first
+        n_pca_components = 0 if start else n_components
+        if comparisons[0].stage.is_solved_in_stack:
+            values, ratios, pca_variances = _run_stacked_permutations(*args, seeds[start:end], n_pca_components)
+        else:
+            jobs = (delayed(_run_one_permutation)(*args, int(seed), n_pca_components) for seed in seeds[start:end])
+            values, ratios, pca_variances = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
         permuted[start:end, :n_active] = values
         comparisons = [each.add_ratios(ratios[:, j]) for j, each in enumerate(comparisons[:n_active])]
         if start == 0:
@@ -543,3 +574,27 @@ def _run_one_permutation(
         operator = build_table_operator(stage.permute_residual(permutations.all_orders), stage.fit_spec)
         _, pca_variances = compute_leading_components(operator, n_pca_components)
     return list(variances), list(ratios), pca_variances
+
+
+def _run_stacked_permutations(
+    comparisons: Sequence[NullComparison],
+    strata: Sequence[Array] | None,
+    blocks: Array,
+    is_drawn_first: Array,
+    seeds: Array,
+    n_pca_components: int,
+) -> tuple[Array, Array, Array]:
+    """Return what `_run_one_permutation` returns, for many permuted tables of few variables, solved together.
+
+    Variances and ratios, which are all NaN, are (n_seeds, n_comparisons), variances of PCA (n_seeds, n_pca_components).
+    """
+    first = comparisons[0].stage
+    n, p = first.table.shape
+    grams = np.empty((len(comparisons), seeds.size, n, n))
+    for i, seed in enumerate(seeds):
+        orders = Permutations(int(seed), p, blocks, is_drawn_first, strata).all_orders
+        for j, comparison in enumerate(comparisons):
+            grams[j, i] = _compute_gram(comparison.stage.permute_residual(orders))
+    variances = [each.stage.compute_variances(S) for each, S in zip(comparisons, grams, strict=True)]
+    pca_variances = np.linalg.eigvalsh(grams[0])[:, ::-1][:, :n_pca_components]
+    return np.column_stack(variances), np.full((seeds.size, len(comparisons)), np.nan), np.maximum(pca_variances, 0)

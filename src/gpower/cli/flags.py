@@ -40,10 +40,10 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "as_json": {"long": "--json"},
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
     "cv": {"long": "--folds", "min_value": 2, "help": "With -k auto: number of folds that the samples are split into."},
-    "rule": {"help": "With -k auto: choose the best score, or the fewest variables within a standard error of it."},
+    "rule": {"help": "With -k auto: take the best score, or the fewest variables within a standard error of it."},
     "criterion": {
-        "help": "With -k auto: criterion of the choice; auto is prediction if sparse components predict as well as "
-        "ordinary ones, else reliability."
+        "help": "With -k auto: explained variance of held-out samples times the share of unused variables, or the "
+        "explained variance alone."
     },
     "n_jobs": {"help": "Number of parallel jobs."},
     "top": {"min_value": 1},

@@ -44,12 +44,15 @@ class GPower(SparsePCAEstimator):
         Number of components. "auto" takes as many as explain more than chance by `gpower.component_test`: at least one,
         and at most 20 or the length of a list of cardinalities.
     cardinality : int, float or sequence of these, optional
-        Exact number of non-zero loadings, for all components or one per component. With ``penalty="l0"`` the
+        Exact number of non-zero loadings, for all components or one per component. If neither this nor `gamma`,
+        `budget` or `l1_bound` is given, it is ten, or a third of the variables if there are fewer than thirty;
+        `GPowerCV` chooses a number from the data. With ``penalty="l0"`` the
         constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many variables are active. A
         number between 0 and 1 is a share of variance: use the fewest variables with which a component explains that
         share of the variance that an unrestricted component would explain at that step.
     gamma : float or sequence of float, optional
-        Penalty as a fraction in [0, 1) of its largest useful value; default 0.01 (l0) or 0.1 (l1).
+        Penalty as a fraction in [0, 1) of its largest useful value, instead of `cardinality`; such as 0.01 (l0), or
+        0.1 (l1), which is the default with ``penalty="l1"``.
     penalty : {"l0", "l1"} or Penalty, default="l0"
         Penalise the number of loadings ("l0") or their absolute sum ("l1"). An instance of a class derived from
         `gpower.penalties.Penalty` is a penalty of your own. It has its own level unless `cardinality` or `gamma` is

@@ -1,6 +1,7 @@
 """Choose the number of variables and components: paths, cross-validation, stability selection, permutation tests."""
 
 from gpower.model_selection.component_tests import ComponentTest, component_test
+from gpower.model_selection.criteria import score_sparseness
 from gpower.model_selection.cross_validation import GPowerCV
 from gpower.model_selection.grids import cardinality_grid
 from gpower.model_selection.path import sparsity_path
@@ -14,6 +15,7 @@ __all__ = [
     "Stability",
     "cardinality_grid",
     "component_test",
+    "score_sparseness",
     "sparsity_path",
     "stability_selection",
 ]

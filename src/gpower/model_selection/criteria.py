@@ -1,42 +1,38 @@
-"""Choose the cardinality from cross-validation scores by one of six criteria.
+"""Choose the cardinality from cross-validation scores.
 
 ==============  ====================================================================================================
-criterion       chosen cardinality
+criterion       score of a cardinality
 ==============  ====================================================================================================
-`prediction`    largest explained variance of held-out samples, or the fewest variables within one standard error
-`share`         the fewest variables that explain 90 % of the held-out variance that PCA components explain
-`agreement`     highest correlation of scores between folds, or the fewest variables within one standard error
-`stability`     supports that agree best between folds, corrected for chance
-`sparseness`    largest index of sparseness: explained variance times the share of zeros
-`reliability`   the fewest variables from which on Cronbach's α of held-out scores stays at least 0.9; if α of the
-                densest point is lower, the point of the largest α
-`auto`          `prediction` if at most half of the variables explain as much as PCA components; else `reliability`,
-                or `share` if the folds have one held-out sample, for which α is not defined
+`sparseness`    variance of held-out samples that a component adds to the others, times its share of unused variables
+`prediction`    variance of held-out samples that all components explain
 ==============  ====================================================================================================
 
-If the true loadings are sparse, prediction is largest at their cardinality. If all variables contribute, as in most
-real tables, prediction prefers all of them; then a component is large enough once its scores are reliable.
+`sparseness` is the index of sparseness of Trendafilov (2014), Computational Statistics 29, 431–454, for held-out
+samples. A further variable must raise the explained variance by more, relatively, than it reduces the share of unused
+variables: a variable of noise does not, and neither does one of the many variables that are weakly related to
+everything. `prediction` counts only the variance, and prefers all variables in most real tables. The page "How many
+variables?" of the documentation compares both with others on planted and on real tables.
 
-Cronbach (1951), Psychometrika 16, 297–334 (α); Nogueira, Sechidis and Brown (2018), Journal of Machine Learning
-Research 18, 1–54 (stability); Trendafilov (2014), Computational Statistics 29, 431–454 (index of sparseness).
+Cardinalities do as well as the best one if their score is less than one standard error below it. The standard error is
+that of the difference, because the scores of neighbouring cardinalities rise and fall together from fold to fold. The
+rule "one-se" takes the fewest variables that do as well (Breiman, Friedman, Olshen and Stone 1984).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, stable_argmax
-from gpower.operators.explained_variance import cosine_matrix
+from gpower._utils.backends import to_numpy
+from gpower.validation.pipelines import UnwrappedModel
 
-#: Share of the variance explained by PCA that the criterion `share` requires.
-MIN_PCA_SHARE = 0.9
-#: Cronbach's α that the criterion `reliability` requires.
-MIN_RELIABILITY = 0.9
+SELECTION_CRITERIA = ("sparseness", "prediction")
+SELECTION_RULES = ("best", "one-se")
 
 
 class FoldScores(NamedTuple):
@@ -46,18 +42,26 @@ class FoldScores(NamedTuple):
     ----------
     prediction : ndarray of shape (n_points,)
         Share of the held-out variance that is explained.
+    other_prediction : float
+        Share of the held-out variance that the other components explain without the one to be chosen.
     pca_prediction : float
-        Share of the held-out variance that PCA components explain.
-    reliability : ndarray of shape (n_points,)
-        Cronbach's α of the held-out scores.
+        Share of the held-out variance that the earlier components and PCA components explain.
     loadings : list of CSC arrays of shape (n_features, m)
         Loadings fitted to the training samples, one array per point.
     """
 
     prediction: Array
+    other_prediction: float
     pca_prediction: float
-    reliability: Array
     loadings: list[sp.csc_array]
+
+
+class ChosenPoint(NamedTuple):
+    """Index of the chosen point of a grid, and of the first and the last point that would do as well."""
+
+    chosen: int
+    first: int
+    last: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,148 +72,91 @@ class CriterionScores:
     ----------
     grid : ndarray of shape (n_points,)
         Cardinalities, ascending.
-    n_features : int
+    max_cardinality : int
+        Number of variables, or of groups, that a component may use.
     prediction : ndarray of shape (n_splits, n_points)
         Share of the held-out variance that is explained.
-    pca_prediction : ndarray of shape (n_splits,)
-        Share of the held-out variance that PCA components explain.
-    agreement : ndarray of shape (n_splits, n_points)
-        Mean correlation of a fold's scores with those of the other folds.
-    stability : ndarray of shape (n_points,)
-        Agreement of the supports: one if all folds agree, zero if they agree as by chance, NaN if all variables or
-        none are selected.
-    reliability : ndarray of shape (n_splits, n_points)
-        Cronbach's α of the held-out scores.
+    other_prediction, pca_prediction : ndarray of shape (n_splits,)
+        Share that the other components explain, and that PCA components explain together with those chosen earlier.
     """
 
     grid: Array
-    n_features: int
+    max_cardinality: int
     prediction: Array
+    other_prediction: Array
     pca_prediction: Array
-    agreement: Array
-    stability: Array
-    reliability: Array
+
+    @classmethod
+    def from_folds(cls, grid: Array, max_cardinality: int, fold_scores: Sequence[FoldScores]) -> CriterionScores:
+        """Create the scores of all folds from those of each fold."""
+        columns = (
+            np.array([getattr(fold, name) for fold in fold_scores])
+            for name in ("prediction", "other_prediction", "pca_prediction")
+        )
+        return cls(grid, max_cardinality, *columns)
 
     @property
     def sparseness(self) -> Array:
-        """Return the index of sparseness [Trendafilov 2014], (n_points,)."""
-        pca = float(self.pca_prediction.mean())
-        return np.asarray(pca * self.prediction.mean(axis=0) * (1 - self.grid / self.n_features))
+        """Return the index of sparseness of held-out samples, (n_splits, n_points)."""
+        gain = self.prediction - self.other_prediction[:, None]
+        return np.asarray(gain * (1 - self.grid / self.max_cardinality))
+
+    def choose(self, criterion: str, rule: str) -> ChosenPoint:
+        """Return the point that a criterion and a rule choose, with the range that would do as well."""
+        return choose_point(self.prediction if criterion == "prediction" else self.sparseness, rule)
 
 
-def combine_fold_scores(
-    grid: Array, fold_scores: Sequence[FoldScores], compute_score_grams: Callable[[Sequence[sp.csc_array]], Array]
-) -> CriterionScores:
-    """Combine the scores of all folds.
+def choose_point(scores: Array, rule: str) -> ChosenPoint:
+    """Return the chosen column of scores (n_splits, n_points), whose columns run from sparse to dense.
 
-    `compute_score_grams` maps one array of loadings per fold to the inner products of their scores,
-    (m, n_splits, n_splits).
-    """
-    loadings_by_point = list(zip(*(fold.loadings for fold in fold_scores), strict=True))
-    agreement = [_compute_agreement(compute_score_grams(loadings)) for loadings in loadings_by_point]
-    return CriterionScores(
-        grid=grid,
-        n_features=loadings_by_point[0][0].shape[0],
-        prediction=np.array([fold.prediction for fold in fold_scores]),
-        pca_prediction=np.array([fold.pca_prediction for fold in fold_scores]),
-        reliability=np.array([fold.reliability for fold in fold_scores]),
-        agreement=np.column_stack(agreement),
-        stability=np.array([_compute_support_stability(loadings) for loadings in loadings_by_point]),
-    )
-
-
-def _compute_agreement(score_grams: Array) -> Array:
-    """Return the mean correlation of each fold's scores with those of the other folds, (n_splits,).
-
-    The component with the lowest correlation counts.
-    """
-    n_splits = score_grams.shape[-1]
-    if n_splits == 1:
-        return np.ones(1)
-    correlation = np.abs(cosine_matrix(score_grams))  # (m, n_splits, n_splits)
-    mean_with_others = (correlation.sum(axis=2) - np.diagonal(correlation, axis1=1, axis2=2)) / (n_splits - 1)
-    return np.asarray(mean_with_others.min(axis=0))
-
-
-def _compute_support_stability(loadings: Sequence[sp.csc_array]) -> float:
-    """Return the stability of the supports of all components together [Nogueira, Sechidis and Brown 2018, eq. 4]."""
-    counts = sum((Z != 0).astype(float) for Z in loadings)
-    M = len(loadings)
-    size = float(np.prod(loadings[0].shape))
-    frequency = counts.data / M
-    mean = frequency.sum() / size
-    if M == 1 or not 0 < mean < 1:
-        return np.nan
-    return float(1 - M / (M - 1) * np.sum(frequency * (1 - frequency)) / size / (mean * (1 - mean)))
-
-
-def choose_point(scores: Array, rule: str) -> int:
-    """Return the index of the chosen column of scores (n_splits, n_points), whose columns run from sparse to dense.
-
-    The rule "best" takes the largest mean, "one-se" the first column within one standard error of it.
+    The rule "best" takes the largest mean. The rule "one-se" takes the first column whose mean is within one standard
+    error of it; the standard error is that of the difference of the two columns. The range that would do as well
+    contains the columns around the best one that are within one standard error.
 
     Examples
     --------
     >>> import numpy as np
-    >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.28, 0.33]])
-    >>> choose_point(scores, "best"), choose_point(scores, "one-se")
-    (2, 2)
+    >>> scores = np.array([[0.1, 0.30, 0.31], [0.1, 0.33, 0.32]])
+    >>> choose_point(scores, "best"), choose_point(scores, "one-se").chosen
+    (ChosenPoint(chosen=1, first=1, last=2), 1)
     """
-    mean = scores.mean(axis=0)
-    best = stable_argmax(mean)
-    if rule == "best" or scores.shape[0] == 1:
-        return best
-    error = scores[:, best].std(ddof=1) / np.sqrt(scores.shape[0])
-    return int(np.argmax(mean >= mean[best] - error))
+    n_splits = len(scores)
+    best = stable_argmax(scores.mean(axis=0))
+    loss = scores[:, [best]] - scores
+    error = loss.std(axis=0, ddof=1) / np.sqrt(n_splits) if n_splits > 1 else np.zeros(loss.shape[1])
+    worse = np.flatnonzero(loss.mean(axis=0) > error + 1e-12)
+    first = int(worse[worse < best].max(initial=-1)) + 1
+    last = int(worse[worse > best].min(initial=scores.shape[1])) - 1
+    return ChosenPoint(best if rule == "best" else first, first, last)
 
 
-def _choose_by_prediction(scores: CriterionScores, rule: str) -> int:
-    return choose_point(scores.prediction, rule)
+def score_sparseness(estimator: Any, X: object, y: object = None) -> float:
+    """Return the share of the variance of X that a fitted model explains, times its share of zero loadings.
 
+    A scorer for scikit-learn's `GridSearchCV`: with the model's own `score` a search over `cardinality` takes the
+    largest number, because more variables explain more.
 
-def _choose_by_share(scores: CriterionScores, rule: str) -> int:
-    enough = scores.prediction.mean(axis=0) >= MIN_PCA_SHARE * scores.pca_prediction.mean()
-    return int(np.argmax(enough)) if enough.any() else _choose_by_prediction(scores, "best")
+    Parameters
+    ----------
+    estimator : GPower or Pipeline that ends with one
+        Fitted model.
+    X : array-like of shape (n_samples, n_features)
+    y : ignored
 
+    Returns
+    -------
+    float
 
-def _choose_by_agreement(scores: CriterionScores, rule: str) -> int:
-    return choose_point(scores.agreement, rule)
-
-
-def _choose_by_stability(scores: CriterionScores, rule: str) -> int:
-    return int(np.argmax(np.nan_to_num(scores.stability, nan=-np.inf)))
-
-
-def _choose_by_sparseness(scores: CriterionScores, rule: str) -> int:
-    return stable_argmax(scores.sparseness)
-
-
-def _choose_by_reliability(scores: CriterionScores, rule: str) -> int:
-    mean = scores.reliability.mean(axis=0)
-    short = np.flatnonzero(mean < MIN_RELIABILITY)
-    if short.size == 0:
-        return 0
-    return int(short[-1]) + 1 if short[-1] + 1 < mean.size else stable_argmax(mean)
-
-
-SELECTION_CRITERIA: dict[str, Callable[[CriterionScores, str], int]] = {
-    "prediction": _choose_by_prediction,
-    "share": _choose_by_share,
-    "agreement": _choose_by_agreement,
-    "stability": _choose_by_stability,
-    "sparseness": _choose_by_sparseness,
-    "reliability": _choose_by_reliability,
-}
-
-
-def apply_criteria(scores: CriterionScores, criterion: str, rule: str) -> tuple[str, dict[str, int]]:
-    """Return the criterion that decides, and the index of the point that each criterion chooses."""
-    points = {name: choose(scores, rule) for name, choose in SELECTION_CRITERIA.items()}
-    if criterion != "auto":
-        return criterion, points
-    best = _choose_by_prediction(scores, "best")
-    as_good = bool(scores.prediction[:, best].mean() >= scores.pca_prediction.mean())
-    if as_good and 2 * scores.grid[best] <= scores.n_features:
-        return "prediction", points
-    has_reliability = np.any(scores.reliability > 0)  # zero if folds leave out one sample
-    return ("reliability" if has_reliability else "share"), points
+    Examples
+    --------
+    >>> from sklearn.model_selection import GridSearchCV
+    >>> from gpower import GPower
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.model_selection import score_sparseness
+    >>> X = load_planted_expression().X  # the first module has 8 genes
+    >>> search = GridSearchCV(GPower(1), {"cardinality": [4, 8, 32, 150]}, scoring=score_sparseness)
+    >>> search.fit(X).best_params_
+    {'cardinality': 8}
+    """
+    components = to_numpy(UnwrappedModel.unwrap(estimator).model.components_)
+    return float(estimator.score(X) * np.mean(components == 0))

@@ -20,27 +20,26 @@ from gpower.estimators.base import NamedValues, SparsePCAEstimator
 from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import (
     SELECTION_CRITERIA,
+    SELECTION_RULES,
+    ChosenPoint,
     CriterionScores,
     FoldScores,
-    apply_criteria,
-    combine_fold_scores,
 )
 from gpower.model_selection.folds import (
     FoldSource,
     build_fold_source,
     compute_captured_squares,
-    compute_cronbach_alpha,
     compute_total_squares,
-    make_score_gram_function,
 )
 from gpower.model_selection.grids import check_cardinality_grid
 from gpower.model_selection.path import StepProgressCallback
+from gpower.model_selection.warm_path import warm_path
 from gpower.operators import Operator
-from gpower.operators.deflated import deflate_sample_gram
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
 from gpower.problem.deflation import DEFLATION_RULES
-from gpower.solvers.warm_path import warm_path
+from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
+from gpower.solvers.specification import FitSpec
 from gpower.validation.checks import is_number, is_sequence
 from gpower.validation.covariates import Covariates
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
@@ -58,11 +57,11 @@ DEFAULT_GRID_SIZES = (50, 18)
 class GPowerCV(SparsePCAEstimator):
     """Sparse principal components with the number of variables chosen by cross-validation.
 
-    Every cardinality is scored on held-out samples. By default the one that explains most of their variance is chosen
-    if it is sparse: with too few variables some variance is missed, with too many the components fit noise. If PCA
-    components explain more than any sparse ones, as in most real tables, the fewest variables whose scores are reliable
-    are chosen. Components are scored one after the other, each together with the earlier components and with PCA
-    components in place of the later ones, so that no component grows to explain the variance of the next one.
+    The number chosen is that with the largest product of two shares: of the variance of held-out samples that the
+    component adds, and of the variables that it does not use. Components are chosen one after the other. Each is scored
+    together with the others, those chosen before and preliminary ones in place of the later: otherwise a component
+    would grow to explain the variance of the next one. The preliminary ones all have the same number of variables, the
+    best of the grid.
 
     Parameters
     ----------
@@ -72,16 +71,12 @@ class GPowerCV(SparsePCAEstimator):
         all variables.
     cv : int, splitter or iterable, default=5
         As in scikit-learn; an int is the number of folds of a shuffled `KFold`.
-    criterion : {"auto", "prediction", "share", "agreement", "stability", "sparseness", "reliability"}, default="auto"
-        Criterion of the choice: the explained variance of held-out samples ("prediction"); the fewest variables that
-        explain 90 % of the held-out variance explained by PCA ("share"); scores or supports that agree between folds
-        ("agreement", "stability"); explained variance times the share of zeros ("sparseness"); the fewest variables
-        from which on Cronbach's α of held-out scores stays at 0.9, or those of the largest α ("reliability"). "auto" is
-        "prediction" if components of at most half of the variables explain as much as PCA components. Otherwise it is
-        "reliability", or "share" if folds have one sample.
+    criterion : {"sparseness", "prediction"}, default="sparseness"
+        Score of a number of variables: the explained variance of held-out samples times the share of unused variables,
+        or the explained variance alone. "prediction" is for scores that are used in further analyses; in most real
+        tables it prefers nearly all variables.
     rule : {"best", "one-se"}, default="best"
-        Take the largest mean score, or the fewest variables within one standard error of it. The rule applies to
-        "prediction" and "agreement".
+        Take the largest mean score, or the fewest variables within one standard error of it.
     search : {"sequential", "joint"}, default="sequential"
         Choose one component after the other, each with its own cardinality, or one cardinality for all components.
     n_jobs : int, optional
@@ -102,19 +97,19 @@ class GPowerCV(SparsePCAEstimator):
     Attributes
     ----------
     cardinality_ : ndarray of shape (n_components,)
-        Number of variables of each component: as chosen, or at most that with ``positive=True``.
+        Number of variables of each component: as chosen, or at most that with ``positive=True``. Components come by
+        decreasing variance.
+    cardinality_range_ : ndarray of shape (n_components, 2)
+        Fewest and most variables that would do as well: their scores are within one standard error of the largest.
     n_components_ : int
         Number of components found.
     best_params_ : dict
         ``cardinality``: the chosen cardinalities, or the one of a joint search.
     cv_results_ : dict of ndarray
         As in scikit-learn: ``param_component`` (−1 for all), ``param_cardinality``, ``split0_test_score`` …,
-        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component); also ``ordinary_score`` (the
-        mean score of PCA components), ``agreement``, ``stability``, ``sparseness`` and ``reliability``.
-    chosen_by_ : ndarray of str
-        Criterion that decided, for each component.
-    criteria_ : dict of ndarray
-        Cardinalities that each criterion would choose, given the earlier components.
+        ``mean_test_score``, ``std_test_score``, ``rank_test_score`` (within a component), all of the explained
+        variance; also ``ordinary_score`` (the mean score of PCA components), ``mean_sparseness`` and
+        ``std_sparseness``.
     best_estimator_ : GPower
         Model fitted to all samples with the chosen cardinalities. Its fitted attributes are available on this object.
     n_splits_ : int
@@ -133,7 +128,7 @@ class GPowerCV(SparsePCAEstimator):
     _: KW_ONLY
     cardinalities: Iterable[int] | None = None
     cv: Any = 5
-    criterion: str = "auto"
+    criterion: str = "sparseness"
     rule: str = "best"
     search: str = "sequential"
     n_jobs: int | None = None
@@ -174,8 +169,8 @@ class GPowerCV(SparsePCAEstimator):
         -------
         self
         """
-        check_option(self.rule, "rule", ("best", "one-se"))
-        check_option(self.criterion, "criterion", ("auto", *SELECTION_CRITERIA))
+        check_option(self.rule, "rule", SELECTION_RULES)
+        check_option(self.criterion, "criterion", SELECTION_CRITERIA)
         check_option(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError(
@@ -195,27 +190,12 @@ class GPowerCV(SparsePCAEstimator):
         )
         folds = _make_folds(self, table, y, grid)
         fold_source = build_fold_source(table, fit_spec, [rows for fold in folds for rows in (fold.train, fold.test)])
-        compute_score_grams = make_score_gram_function(fold_source, self.scale)
         components = range(len(fit_spec.mu)) if self.search == "sequential" else (-1,)
-        scores_by_component, criteria, points = [], [], []
-        for j in range(len(components)):
-            fold_scores = self._score_folds(folds, fold_source, j * len(folds), len(components) * len(folds))
-            scores = combine_fold_scores(grid, fold_scores, compute_score_grams)
-            criterion, point_by_criterion = apply_criteria(scores, self.criterion, self.rule)
-            scores_by_component.append(scores)
-            criteria.append(criterion)
-            points.append(point_by_criterion)
-            chosen = point_by_criterion[criterion]
-            folds = [fold.with_component(own.loadings[chosen]) for fold, own in zip(folds, fold_scores, strict=True)]
-        self.cv_results_ = _build_cv_results(components, grid, scores_by_component)
+        scores_by_component = self._choose_in_turn(folds, fold_source, len(components), table.cardinality_range[1])
+        points = [scores.choose(self.criterion, self.rule) for scores in scores_by_component]
+        order = self._fit_best_estimator(X, grid, points, covariates, batch)
+        self.cv_results_ = _build_cv_results(components, grid, [scores_by_component[j] for j in order])
         self.n_splits_ = len(folds)
-        self.chosen_by_ = np.array(criteria, dtype=object)
-        self.criteria_ = {name: grid[[each[name] for each in points]] for name in SELECTION_CRITERIA}
-        cardinalities = [int(grid[each[criterion]]) for criterion, each in zip(criteria, points, strict=True)]
-        self.best_params_: dict[str, IntPerComponent] = {
-            "cardinality": cardinalities if self.search == "sequential" else cardinalities[0]
-        }
-        self.best_estimator_ = self._build_model(**self.best_params_).fit(X, covariates=covariates, batch=batch)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, covariates: Any = None, batch: Any = None) -> Array:
@@ -234,6 +214,55 @@ class GPowerCV(SparsePCAEstimator):
         ndarray of shape (n_samples, n_components)
         """
         return self.fit(X, y, covariates, batch).transform(X, covariates, batch)
+
+    def _choose_in_turn(
+        self, folds: Sequence[_Fold], fold_source: FoldSource, n_choices: int, max_cardinality: int
+    ) -> list[CriterionScores]:
+        """Return the scores of every choice: that of one component after the other, or one for all.
+
+        First all components have the same number of variables. From the best such components the later ones are taken
+        while the number of each component is chosen.
+        """
+        scores_by_component: list[CriterionScores] = []
+        total = n_choices * len(folds)
+        fold_scores = self._score_folds(folds, fold_source, 0, total)
+        if n_choices > 1:
+            scores = CriterionScores.from_folds(folds[0].grid, max_cardinality, fold_scores)
+            best = scores.choose(self.criterion, "best").chosen
+            folds = [fold.with_later(own.loadings[best]) for fold, own in zip(folds, fold_scores, strict=True)]
+            fold_scores = [
+                fold.score_grid(fold_source, [Z.toarray()[:, :1] for Z in own.loadings])
+                for fold, own in zip(folds, fold_scores, strict=True)
+            ]
+        for j in range(n_choices):
+            if j > 0:
+                fold_scores = self._score_folds(folds, fold_source, j * len(folds), total)
+            scores_by_component.append(CriterionScores.from_folds(folds[0].grid, max_cardinality, fold_scores))
+            chosen = scores_by_component[-1].choose(self.criterion, self.rule).chosen
+            folds = [fold.with_component(own.loadings[chosen]) for fold, own in zip(folds, fold_scores, strict=True)]
+        return scores_by_component
+
+    def _fit_best_estimator(
+        self, X: object, grid: Array, points: Sequence[ChosenPoint], covariates: Any, batch: Any
+    ) -> list[int]:
+        """Fit the chosen cardinalities to all samples, store the model and the ranges, and return the final order.
+
+        A component that explains more than an earlier one takes its place, and the fit is repeated in the new order.
+        """
+        order = list(range(len(points)))
+        for attempt in range(len(points)):
+            numbers = [int(grid[points[j].chosen]) for j in order]
+            self.best_params_: dict[str, IntPerComponent] = {
+                "cardinality": numbers if self.search == "sequential" else numbers[0]
+            }
+            self.best_estimator_ = self._build_model(**self.best_params_).fit(X, covariates=covariates, batch=batch)
+            by_variance = np.argsort(-self.best_estimator_.explained_variance_, kind="stable").tolist()
+            if by_variance == sorted(by_variance) or attempt == len(points) - 1:
+                break
+            order = [order[j] for j in by_variance]
+        ranges = np.array([[grid[points[j].first], grid[points[j].last]] for j in order])
+        self.cardinality_range_ = np.resize(ranges, (len(self.best_estimator_.cardinality_), 2))
+        return order
 
     def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[FoldScores]:
         """Return the scores of all folds for one component, and report progress after each fold."""
@@ -268,9 +297,7 @@ class GPowerCV(SparsePCAEstimator):
 
     def _restore(self, fitted: NamedValues) -> None:
         """Set the fitted attributes read from a file, on this object and on a new best estimator."""
-        own = {
-            name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_", "chosen_by_", "criteria_")
-        }
+        own = {name: fitted.pop(name) for name in ("cv_results_", "best_params_", "n_splits_", "cardinality_range_")}
         shared = {name: fitted[name] for name in ("n_features_in_", "feature_names_in_") if name in fitted}
         self.__dict__.update(own | shared)
         self.best_estimator_ = self._build_model(np.asarray(self.best_params_["cardinality"]).tolist())
@@ -290,8 +317,6 @@ def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) 
         fold_model.set_params(tol=max(model.tol, PAPER_TOL))
         if fold_model.solver != "paper":  # which has no local search
             fold_model.set_params(solver__local_search=False)
-    if model.search == "sequential":
-        fold_model.set_params(n_components=1)
     splits = _split_samples(model, table, y)
     return [_Fold(fold_model, grid, train, test, model.n_components, single_pass) for train, test in splits]
 
@@ -332,15 +357,36 @@ class _Fold:
     n_components: int  # number of all components, chosen or not
     single_pass: bool  # walk the grid once instead of twice
     previous_loadings: tuple[Array, ...] = ()  # loadings of the chosen components, (n_features, 1) each
+    later_loadings: tuple[Array, ...] = ()  # loadings in place of components that are chosen later
 
     def with_component(self, Z: sp.csc_array) -> _Fold:
         """Return the fold after choosing a component with loadings Z, (n_features, m)."""
-        return replace(self, previous_loadings=(*self.previous_loadings, np.asarray(Z.toarray())))
+        previous = (*self.previous_loadings, np.asarray(Z.toarray()))
+        return replace(self, previous_loadings=previous, later_loadings=self.later_loadings[1:])
 
-    def score_grid(self, fold_source: FoldSource) -> FoldScores:
-        """Fit the next component at every point of the grid and score it on the held-out samples."""
+    def with_later(self, Z: sp.csc_array) -> _Fold:
+        """Return the fold in which all components but the first have the loadings Z, (n_features, m)."""
+        return replace(self, later_loadings=tuple(np.hsplit(Z.toarray(), Z.shape[1])[1:]))
+
+    def _fit_grid(self, operator: Operator, fit_specs: Sequence[FitSpec]) -> list[Array]:
+        """Return the loadings of every specification, (n_features, m) each."""
+        n = operator.shape[1]
+        if can_solve_in_stack(fit_specs[0], n):
+            S = np.repeat(operator.gram(np.arange(n))[None], len(fit_specs), axis=0)
+            cardinalities = np.array([spec.cardinalities for spec in fit_specs])
+            return list(find_components_in_stack(S, cardinalities, local_search=fit_specs[0].local_search))
+        rng = make_random_state(self.model.random_state)
+        solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
+        return [solutions[i].Z for i in range(len(fit_specs))]
+
+    def score_grid(self, fold_source: FoldSource, candidates: Sequence[Array] | None = None) -> FoldScores:
+        """Fit the components that have no loadings yet at every point of the grid and score them on held-out samples.
+
+        `candidates`, (n_features, m) for each point, are fitted loadings that are only scored.
+        """
         shape = self.train.size, fold_source.n_features
-        params = self.model.get_params(deep=False)
+        n_fitted = self.n_components - len(self.previous_loadings) - len(self.later_loadings)
+        params = self.model.get_params(deep=False) | {"n_components": n_fitted}
         fit_specs = [build_fit_spec(params | {"cardinality": int(k)}, shape, fold_source.names) for k in self.grid]
         prepared = fold_source.prepare_training(self.train, fit_specs)
         moments = prepared.moments
@@ -348,45 +394,24 @@ class _Fold:
         operator = prepared.operator
         for Z in self.previous_loadings:
             operator = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
-        rng = make_random_state(self.model.random_state)
-        solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
-        loadings = [solutions[i].Z for i in range(len(fit_specs))]
+        if candidates is None:
+            candidates = self._fit_grid(operator, fit_specs)
         total = compute_total_squares(held_out, moments) or np.inf
-        gram = _compute_shared_sample_gram(operator)
 
         def explained_share(*Z: Array) -> float:
             return compute_captured_squares(held_out, np.hstack([*self.previous_loadings, *Z]), moments) / total
 
-        pca = compute_leading_components(operator, self.n_components - len(self.previous_loadings))[0]
+        later = self.later_loadings
         return FoldScores(
-            prediction=np.array([explained_share(Z, self._compute_remaining_pca(operator, Z, gram)) for Z in loadings]),
-            pca_prediction=explained_share(pca),
-            reliability=np.array([compute_cronbach_alpha(held_out, Z, moments.scale) for Z in loadings]),
-            loadings=[sp.csc_array(Z) for Z in loadings],
+            prediction=np.array([explained_share(Z, *later) for Z in candidates]),
+            other_prediction=explained_share(*later) if self.previous_loadings or later else 0.0,
+            pca_prediction=explained_share(compute_leading_components(operator, n_fitted + len(later))[0]),
+            loadings=[sp.csc_array(Z) for Z in candidates],
         )
-
-    def _compute_remaining_pca(self, operator: Operator, Z: Array, gram: Array | None) -> Array:
-        """Return PCA loadings in place of the components that are not chosen yet, (n_features, count)."""
-        count = self.n_components - len(self.previous_loadings) - Z.shape[1]
-        if count == 0:
-            return Z[:, :0]
-        deflated = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
-        return compute_leading_components(
-            deflated, count, sample_gram=None if gram is None else deflate_sample_gram(deflated, gram)
-        )[0]
-
-
-def _compute_shared_sample_gram(operator: Operator) -> Array | None:
-    """Return the (p, p) Gram matrix of the samples before deflation if there are fewer samples than variables.
-
-    All deflations of the matrix share it.
-    """
-    p, n = operator.shape
-    return operator.split_deflation()[0].sample_gram(np.arange(n)) if operator.has_samples and p < n else None
 
 
 def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[CriterionScores]) -> dict[str, Array]:
-    """Return the scores of all components as columns in scikit-learn's layout, with those of the other criteria."""
+    """Return the scores of all components as columns in scikit-learn's layout, with the index of sparseness."""
     rows = np.hstack([each.prediction for each in scores])
     ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in scores]
     return {
@@ -397,8 +422,6 @@ def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[C
         "std_test_score": rows.std(axis=0),
         "rank_test_score": np.hstack(ranks).astype(np.int32),
         "ordinary_score": np.repeat([each.pca_prediction.mean() for each in scores], grid.size),
-        "agreement": np.hstack([each.agreement.mean(axis=0) for each in scores]),
-        "stability": np.hstack([each.stability for each in scores]),
-        "sparseness": np.hstack([each.sparseness for each in scores]),
-        "reliability": np.hstack([each.reliability.mean(axis=0) for each in scores]),
+        "mean_sparseness": np.hstack([each.sparseness.mean(axis=0) for each in scores]),
+        "std_sparseness": np.hstack([each.sparseness.std(axis=0) for each in scores]),
     }

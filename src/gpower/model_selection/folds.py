@@ -1,13 +1,13 @@
 """Training and test data of cross-validation folds: samples in memory, or means and covariances of parts of a table.
 
-Shares of variance, Cronbach's α and correlations of scores depend on samples only through sums of squares and products.
-If a table is too large for memory, these sums are accumulated for each part while its blocks are read. The training and
-the test data of a fold are unions of parts.
+Shares of variance depend on samples only through sums of squares and products. If a table is too large for memory,
+these sums are accumulated for each part while its blocks are read. The training and the test data of a fold are unions
+of parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TypeAlias
@@ -78,29 +78,6 @@ def compute_captured_squares(data: FoldData, Z: Array, moments: Moments) -> floa
     return captured_variance(data.compute_score_gram(Z / moments.scale[:, None], moments.mean), Z)
 
 
-def compute_cronbach_alpha(data: FoldData, Z: Array, scale: Array) -> float:
-    """Return the smallest Cronbach's α over the components, of the variables times their loadings Z, (n_features, m).
-
-    α is zero for a component with a single variable or without variance, and one if there is no component.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> same, ones = FoldSamples(np.outer([-1.0, 0.0, 1.0], [1.0, 1.0])), np.ones(2)
-    >>> round(compute_cronbach_alpha(same, np.ones((2, 1)), ones), 6)
-    1.0
-    >>> compute_cronbach_alpha(same, np.eye(2)[:, :1], ones)
-    0.0
-    """
-    T = Z / scale[:, None]
-    count = np.count_nonzero(Z, axis=0)
-    item_squares = data.squared_deviations @ T**2
-    score_squares = np.diagonal(data.compute_score_gram(T, data.mean))
-    is_defined = (count > 1) & (score_squares > 0)
-    alpha = (1 - item_squares / np.where(is_defined, score_squares, 1)) * count / np.maximum(count - 1, 1)
-    return float(np.where(is_defined, alpha, 0).min(initial=1))
-
-
 @dataclass(frozen=True, eq=False)
 class SampleFolds:
     """Folds of a table in memory: rows are selected and prepared like a table of their own."""
@@ -116,15 +93,6 @@ class SampleFolds:
     def n_features(self) -> int:
         """Return the number of variables."""
         return self.table.shape[1]
-
-    @property
-    def all_data(self) -> FoldSamples:
-        """Return all samples, or their residuals, with missing entries replaced by the mean of their variable."""
-        X, params = self.table.X, self.table.data_params
-        X = np.where(np.isnan(X), np.nanmean(X, axis=0), X) if _has_missing_values(X) else X
-        if not isinstance(self.table.covariates, Covariates):
-            return FoldSamples(X)
-        return FoldSamples(self.table.covariates.regress(as_container(X), None, bool(params.center)).residuals)
 
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
         """Prepare some samples for a fit; imputation and regression on covariates use these samples alone."""
@@ -180,12 +148,6 @@ class CovarianceFolds:
         """Return the number of variables."""
         return self.part_moments[0].mean.size - self.n_covariates
 
-    @property
-    def all_data(self) -> RunningMoments:
-        """Return the moments of all samples, or of their residuals."""
-        moments = reduce(RunningMoments.merge, self.part_moments)
-        return self._subtract_covariates(moments, self._regress(moments))
-
     def _regress(self, moments: RunningMoments) -> CovariateRegression | None:
         """Return the regression of the variables on the covariates of the same samples; None without covariates."""
         if not self.n_covariates:
@@ -232,27 +194,6 @@ class CovarianceFolds:
 
 #: Source of the training and the test data of every fold.
 FoldSource: TypeAlias = SampleFolds | CovarianceFolds
-
-
-def make_score_gram_function(
-    fold_source: FoldSource, should_standardize: bool
-) -> Callable[[Sequence[sp.csc_array]], Array]:
-    """Return a function that computes inner products of the scores of all samples, optionally standardised.
-
-    It maps arrays of loadings, (n_features, m) each, to the inner products between their scores of the same component,
-    (m, n_loadings, n_loadings).
-    """
-    data = fold_source.all_data
-    deviation = np.sqrt(data.squared_deviations / max(data.total_weight - 1, 1)) if should_standardize else np.ones(1)
-    scale = np.where(deviation > 0, deviation, 1)[:, None]
-
-    def compute_score_grams(loadings: Sequence[sp.csc_array]) -> Array:
-        m, count = loadings[0].shape[1], len(loadings)
-        G = data.compute_score_gram(np.hstack([Z.toarray() for Z in loadings]) / scale, data.mean)
-        same_component = np.diagonal(G.reshape(count, m, count, m), axis1=1, axis2=3)
-        return np.moveaxis(same_component, 2, 0)  # (m, n_loadings, n_loadings)
-
-    return compute_score_grams
 
 
 def build_fold_source(table: EstimatorInput, spec: FitSpec, rows: Sequence[Array]) -> FoldSource:

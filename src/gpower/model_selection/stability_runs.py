@@ -6,6 +6,7 @@ Meinshausen and Bühlmann (2010), Stability selection, Journal of the Royal Stat
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +26,7 @@ from gpower.estimators.gpower import GPower, fit_validated
 from gpower.operators import MatrixLike
 from gpower.plotting import plot_stability
 from gpower.plotting.style import AxesLike, Panels
+from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
 from gpower.validation.params import check_float, check_int, make_random_state
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import EstimatorInput, read_estimator_input
@@ -203,12 +205,13 @@ def stability_selection(
         raise ValueError(f"fraction={fraction!r} of {total} samples is {size}; a subsample needs at least 2: raise it.")
     rng = make_random_state(random_state)
     subsamples = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    signs = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
-        delayed(_compute_matched_signs)(
-            model, _safe_indexing(X, rows) if table is None else table.select_samples(rows), reference.components_
+    loadings = None if table is None else _fit_in_stack(table, subsamples, len(reference.components_))
+    if loadings is None:
+        loadings = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
+            delayed(_fit_subsample)(model, _safe_indexing(X, rows) if table is None else table.select_samples(rows))
+            for rows in subsamples
         )
-        for rows in subsamples
-    )
+    signs = [_compute_matched_signs(W, reference.components_) for W in loadings]
     counts = np.abs(signs).sum(axis=0)
     return Stability(
         frequency=counts / n_subsamples,
@@ -220,11 +223,28 @@ def stability_selection(
     )
 
 
-def _compute_matched_signs(model: GPower | Pipeline, subsample: MatrixLike | EstimatorInput, reference: Array) -> Array:
-    """Return the signs of a subsample's loadings in the order and orientation of the reference components.
+def _fit_in_stack(table: EstimatorInput, subsamples: Sequence[Array], n_components: int) -> Array | None:
+    """Return the loadings of all subsamples, (n_subsamples, n_components, n_features); None if the table is not small.
 
-    The shape is (n_components, n_features).
+    The covariances of a small table are solved as one stack.
     """
+    n = table.shape[1]
+    fit_spec = table.build_fit_specs({"n_components": n_components})[0]
+    if not can_solve_in_stack(fit_spec, n) or table.block_matrix is not None:
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", GPowerWarning)
+        prepared = (
+            table.select_samples(rows).fill_missing(n_components).prepare(None, [fit_spec]) for rows in subsamples
+        )
+        S = np.array([each.operator.gram(np.arange(n)) for each in prepared])
+    cardinalities = np.tile(fit_spec.cardinalities, (len(S), 1))
+    loadings = find_components_in_stack(S, cardinalities, local_search=fit_spec.local_search)
+    return np.swapaxes(loadings, 1, 2)
+
+
+def _fit_subsample(model: GPower | Pipeline, subsample: MatrixLike | EstimatorInput) -> Array:
+    """Return the loadings of a subsample, (n_components, n_features)."""
     with warnings.catch_warnings():  # a column may be constant in a subsample
         warnings.simplefilter("ignore", GPowerWarning)
         fitted = (
@@ -232,7 +252,11 @@ def _compute_matched_signs(model: GPower | Pipeline, subsample: MatrixLike | Est
             if isinstance(subsample, EstimatorInput)
             else UnwrappedModel.unwrap(clone(model).fit(subsample)).model
         )
-    W = fitted.components_
+    return np.asarray(fitted.components_)
+
+
+def _compute_matched_signs(W: Array, reference: Array) -> Array:
+    """Return the signs of loadings, (n_components, n_features), in the order and orientation of the reference."""
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
     matched = np.zeros(W.shape, np.int8)

@@ -165,14 +165,3 @@ def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Opera
     squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
     norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
     return DeflatedOperator(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)
-
-
-def deflate_sample_gram(deflated: Operator, base_gram: Array) -> Array:
-    """Return the Gram matrix of the samples of a deflated matrix from that of its base.
-
-    Both are (n_samples, n_samples) arrays on the host: `base_gram` is AAᵀ for the operator A that
-    ``deflated.split_deflation()`` returns, which has samples. It is not changed.
-    """
-    base, Y, _, Z = deflated.split_deflation()
-    cross = to_host(base.combine(Z) @ Y.T)
-    return base_gram - cross - cross.T + to_host(Y @ (Z.T @ Z) @ Y.T)

@@ -24,8 +24,6 @@ def compute_leading_components(
     n_components: int,
     idx: Array | None = None,
     start: Array | None = None,
-    *,
-    sample_gram: Array | None = None,
 ) -> tuple[Array, Array]:
     """Return the PCA loadings of some columns, (|idx|, n_components), and the variances ‖A z‖², largest first.
 
@@ -41,8 +39,6 @@ def compute_leading_components(
         Increasing indices of the columns, on the host; all columns by default.
     start : ndarray of shape (|idx|,), optional
         Loadings on the host near the first component, which save iterations.
-    sample_gram : ndarray of shape (n_samples, n_samples), optional
-        A[:, idx]A[:, idx]ᵀ on the host, if it was computed before.
     """
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
@@ -64,8 +60,7 @@ def compute_leading_components(
     else:
         like = operator.column_norms  # `combine` needs the start where the matrix is, host or device
         x = None if start is None else to_host(operator.combine(embed_rows(start[:, None], idx, n, like))[:, 0])
-        K = operator.sample_gram(idx) if sample_gram is None else sample_gram
-        values, U = _compute_leading_eigenpairs(K, n_components, x)
+        values, U = _compute_leading_eigenpairs(operator.sample_gram(idx), n_components, x)
         Z = to_host(take_rows(operator.correlate(operator.to_backend(U.astype(operator.dtype))), idx))
     noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)

@@ -42,14 +42,13 @@ __all__ = ["plot_cardinality", "plot_cv", "plot_path_loadings", "plot_tradeoff"]
 
 ERROR_BAR_STYLE: StyleKwargs = CURVE_STYLE | {"capsize": 2.5, "elinewidth": 0.9}
 CHOSEN_POINT_STYLE: StyleKwargs = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
-#: Label of the vertical axis for each criterion.
-CRITERION_AXIS_LABELS = {
-    "prediction": "% of held-out variance, mean ± 1 s.e.",
-    "agreement": "correlation of scores between folds",
-    "stability": "agreement of supports beyond chance",
-    "sparseness": "index of sparseness",
-    "reliability": "Cronbach's α of held-out scores",
+#: Label of the vertical axis for each criterion, and the columns of `cv_results_` with its mean and deviation.
+CRITERION_COLUMNS = {
+    "prediction": ("% of held-out variance, mean ± 1 s.e.", "mean_test_score", "std_test_score"),
+    "sparseness": ("% of held-out variance × share of unused variables", "mean_sparseness", "std_sparseness"),
 }
+#: Line through the numbers of variables that would do as well as the chosen one.
+RANGE_STYLE: StyleKwargs = {"linewidth": 6, "alpha": 0.25, "solid_capstyle": "round"}
 OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
@@ -280,22 +279,19 @@ def _space_labels_apart(positions: Array, min_distance: float) -> Array:
 
 
 def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None) -> Panel:
-    """Plot a cross-validation criterion against the cardinality; circles mark the chosen cardinalities.
+    """Plot the cross-validation scores against the cardinality; circles mark the chosen cardinalities.
 
-    By default the criterion of the choice is drawn, which the legend names, or "prediction" if components were chosen
-    by different criteria. Prediction scores are means over folds ± one standard error, from the sample standard
-    deviation as in the rule "one-se". In a sequential search the score of a component includes the earlier components.
-    The criterion "share" is drawn as "prediction".
+    Broad lines mark the numbers that would do as well. Scores are means over folds ± one standard error. In a
+    sequential search the explained variance of a component includes that of the earlier components.
 
     Parameters
     ----------
     cv : GPowerCV
-        Fitted model, a pipeline that contains one, or any object with `cv_results_`, `n_splits_`, `cardinality_` and
-        `chosen_by_`.
+        Fitted model, or a pipeline that contains one.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
-    criterion : str, optional
-        Criterion to draw, as in `GPowerCV`.
+    criterion : {"sparseness", "prediction"}, optional
+        Criterion to draw; by default that of the choice.
 
     Returns
     -------
@@ -309,38 +305,31 @@ def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None
     >>> cv = GPowerCV(1, cardinalities=[4, 8, 16]).fit(load_planted_expression().X)
     >>> axes = plot_cv(cv)
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
-    ['component 1: 8 by prediction']
+    ['component 1: 8']
     """
     cv = UnwrappedModel.unwrap(cv).model
-    drawn_criterion = _resolve_drawn_criterion(criterion, list(cv.chosen_by_))
+    label, mean, deviation = CRITERION_COLUMNS[
+        check_option(criterion or cv.criterion, "criterion", tuple(CRITERION_COLUMNS))
+    ]
     component = np.asarray(cv.cv_results_["param_component"])
     cardinality = np.asarray(cv.cv_results_["param_cardinality"])
+    score, error = (100 * np.asarray(cv.cv_results_[name], float) for name in (mean, deviation))
+    error /= np.sqrt(max(cv.n_splits_ - 1, 1))
     panel = get_single_panel(axes)
-    style_panel(panel, "", CRITERION_AXIS_LABELS[drawn_criterion])
-    for j, (index, chosen_by) in enumerate(zip(np.unique(component), cv.chosen_by_, strict=True)):
+    style_panel(panel, "", label)
+    for j, index in enumerate(np.unique(component)):
         rows = np.flatnonzero(component == index)
         rows = rows[np.argsort(cardinality[rows], kind="stable")]
-        x = cardinality[rows]
-        y, error = _get_criterion_values(cv, drawn_criterion, rows)
-        chosen = int(np.asarray(cv.cardinality_)[max(int(index), 0)])
+        x, y = cardinality[rows], score[rows]
+        position = max(int(index), 0)
+        chosen, (first, last) = int(cv.cardinality_[position]), cv.cardinality_range_[position]
         name = "all components" if index < 0 else f"component {index + 1}"
-        panel.errorbar(x, y, error, label=f"{name}: {chosen} by {chosen_by}", **get_curve_style(j), **ERROR_BAR_STYLE)
-        is_chosen = x == chosen
-        panel.plot(x[is_chosen], y[is_chosen], color=get_curve_style(j)["color"], label="_", **CHOSEN_POINT_STYLE)
+        name += f": {chosen}" + (f" (or {first} to {last})" if first < last else "")
+        style = get_curve_style(j)
+        panel.errorbar(x, y, error[rows], label=name, **style, **ERROR_BAR_STYLE)
+        is_range, is_chosen = (x >= first) & (x <= last), x == chosen
+        panel.plot(x[is_range], y[is_range], color=style["color"], label="_", **RANGE_STYLE)
+        panel.plot(x[is_chosen], y[is_chosen], color=style["color"], label="_", **CHOSEN_POINT_STYLE)
     set_cardinality_axis(panel, cardinality, "non-zero loadings")
     draw_legend_above(panel)
     return panel
-
-
-def _resolve_drawn_criterion(criterion: str | None, chosen_by: list[str]) -> str:
-    """Return the criterion to draw."""
-    resolved = criterion or (chosen_by[0] if len(set(chosen_by)) == 1 else "prediction")
-    return check_option("prediction" if resolved == "share" else resolved, "criterion", tuple(CRITERION_AXIS_LABELS))
-
-
-def _get_criterion_values(cv: GPowerCV, criterion: str, rows: Array) -> tuple[Array, Array | None]:
-    """Return the values of some rows of `cv_results_`, and their standard errors, or None if there are none."""
-    if criterion != "prediction":
-        return np.asarray(cv.cv_results_[criterion], float)[rows], None
-    score, deviation = (np.asarray(cv.cv_results_[key], float)[rows] for key in ("mean_test_score", "std_test_score"))
-    return 100 * score, 100 * deviation / np.sqrt(max(cv.n_splits_ - 1, 1))

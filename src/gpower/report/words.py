@@ -16,7 +16,7 @@ from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
 from gpower.report.samples import OUTLIER_LIMIT_LEVEL
 from gpower.validation.checks import is_sequence
-from gpower.validation.params import get_constructor_params
+from gpower.validation.params import get_constructor_params, has_default_cardinality
 
 #: References, by the part of a page that uses them.
 CITATIONS = {
@@ -180,9 +180,12 @@ def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) ->
             "variance that a component of all variables would explain at that step"
         )
     search = vars(contents.search_estimator)
-    if "chosen_by_" in search:
-        criteria = ", ".join(dict.fromkeys(search["chosen_by_"].tolist()))
-        yield f"the number of variables was chosen by cross-validation in {search['n_splits_']} folds ({criteria})"
+    if "cardinality_range_" in search:
+        ranges = ", ".join(f"{first} to {last}" for first, last in search["cardinality_range_"].tolist())
+        yield (
+            f"the number of variables was chosen by cross-validation in {search['n_splits_']} folds "
+            f"({search['criterion']}; {ranges} would do as well)"
+        )
 
 
 def _list_variance_shares(params: dict[str, Any]) -> list[float]:
@@ -237,7 +240,7 @@ def _describe_sparsity(params: dict[str, Any]) -> str:
     """Return a phrase on what makes the components sparse."""
     penalty = params.get("penalty", "l0")
     name = penalty if isinstance(penalty, str) else type(penalty).__name__
-    if params.get("cardinality") is not None:
+    if params.get("cardinality") is not None or ("gamma" in params and has_default_cardinality(params)):
         units = "groups" if params.get("groups") is not None else "variables"
         number = "the fewest" if _list_variance_shares(params) else "an exact number of"
         return f"with {number} {units}" + ("" if name == "l0" else f", reached by the penalty {name}")

@@ -38,7 +38,10 @@ from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, FeatureNames, 
 IntPerComponent = int | Sequence[int] | None
 FloatPerComponent = float | Sequence[float] | None
 
-#: Fraction of the largest useful γ if neither `gamma` nor another level is given.
+#: Cardinality of a component if no level of sparsity is given: at most this number of variables, a list that can be
+#: read, and at most one variable, or group, of this many.
+DEFAULT_CARDINALITY, VARIABLES_PER_SELECTED = 10, 3
+#: Fraction of the largest useful γ if no level is given with the ℓ1 penalty or with weights of the variables.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
 USE_WORKING_SET_BY_ALGORITHM = {"auto": None, "working_set": True, "full": False}
@@ -170,6 +173,9 @@ def _build_sparsity_spec(
     family = penalty if is_custom else PENALTIES_BY_NAME[check_option(penalty, "penalty", tuple(PENALTIES_BY_NAME))]
     if is_custom:
         _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
+    if has_default_cardinality(params):
+        limits = (1, n) if variable_rules is None else variable_rules.cardinality_range
+        params = {**params, "cardinality": choose_default_cardinality(*limits)}
     samples = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": samples}
     if variable_rules is not None and (variable_rules.active_params or params["budget"] is not None):
@@ -190,6 +196,29 @@ def _build_sparsity_spec(
     levels = _expand_gamma_fractions(DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"], m)
     family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
     return PenaltyLevel(penalty_family=family, levels=levels, **common)
+
+
+def has_default_cardinality(params: Mapping[str, Any]) -> bool:
+    """Return whether no parameter of `GPower` gives a level of sparsity, so that the cardinality is the default one.
+
+    The ℓ1 penalty, penalties of the user and weights of the variables need γ, and have no default cardinality.
+    """
+    given = ("cardinality", "gamma", "l1_bound", "budget", "penalty_weights")
+    is_l0 = isinstance(params["penalty"], str) and params["penalty"] == "l0"
+    return is_l0 and all(params[name] is None for name in given)
+
+
+def choose_default_cardinality(smallest: int, largest: int) -> int:
+    """Return the cardinality of a component if none is given: ten, or a third of the variables of a small table.
+
+    `smallest` and `largest` are the numbers of variables, or of groups, that a component can have.
+
+    Examples
+    --------
+    >>> choose_default_cardinality(1, 13), choose_default_cardinality(1, 20_000)
+    (5, 10)
+    """
+    return max(smallest, min(DEFAULT_CARDINALITY, -(-largest // VARIABLES_PER_SELECTED)))
 
 
 def _build_restricted_sparsity(

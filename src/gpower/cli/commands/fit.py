@@ -23,17 +23,18 @@ from gpower.report.terminal import collect_fitted_attributes, print_components, 
 if TYPE_CHECKING:
     from gpower import GPower
 
-_FIT_CARDINALITY_OVERRIDE = {
+#: The flag -k that also accepts auto.
+AUTO_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
-    "auto: by cross-validation.",
+    "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
 }
 _CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
     "short": "",
     "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
-_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=_FIT_CARDINALITY_OVERRIDE)
+_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
 _CROSS_VALIDATION_FLAGS = override_flags(
     read_library_flags(
         "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
@@ -97,7 +98,7 @@ def fit(
     removed = read_sample_metadata(loaded, metadata, sink).removed
     with loaded.share_with_cluster(place["scheduler"]) as shared:
         if options["cardinality"] == "auto":
-            options["cardinality"] = _choose_cardinality(shared, options, choice, removed, sink)
+            options["cardinality"] = choose_cardinality(shared, options, choice, removed, sink)
         model, notes = fit_model(shared, options, sink, removed, place["device"])
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
@@ -141,10 +142,13 @@ def fit_model(
     return model, doubts
 
 
-def _choose_cardinality(
+def choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
 ) -> list[int]:
-    """Choose the number of variables of each component by cross-validation, and print the choice to stderr."""
+    """Choose the number of variables of each component by cross-validation, and print the choice to stderr.
+
+    `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them.
+    """
     from gpower import GPowerCV
     from gpower.validation.params import expand_per_component
 
@@ -168,10 +172,13 @@ def _choose_cardinality(
             input_table.table.to_frame_or_array(), **removed
         )
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
-    criterion = ",".join(dict.fromkeys(model.chosen_by_))
-    others = ", ".join(
-        f"{name} {','.join(map(str, numbers))}" for name, numbers in model.criteria_.items() if name != criterion
+    choices = ", ".join(
+        f"{number} (or {first} to {last})" if first < last else str(number)
+        for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
     )
-    choice = f"{','.join(map(str, chosen))} {'variables' if options['groups'] is None else 'groups'}"
-    sink.print_notes(f"{criterion} chose {choice}, in {cv_options['cv']} folds; others: {others}.")
+    unit = "variables" if options["groups"] is None else "groups"
+    sink.print_notes(
+        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. Numbers in "
+        "brackets would do as well."
+    )
     return chosen

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
-from gpower.cli.commands.fit import fit_model
+from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, choose_cardinality, fit_model
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import (
-    CARDINALITY_OVERRIDE,
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
@@ -31,7 +30,7 @@ _PARAMS_NOT_OF_A_PATH = (
     *("certify", "checkpoint", "resume", "verbose", "warm_start"),
 )
 _N_CONSTRAINED_POINTS = 12  # points of a path under a constraint
-_REPORT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=CARDINALITY_OVERRIDE)
+_REPORT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
 _PAGE_FLAGS = override_flags(
     read_library_flags("gpower", "html_report", "title", "scores", "anonymise"),
     title={"default": None, "help": "Title of the page; by default it names the table."},
@@ -76,7 +75,7 @@ def report(
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     """
-    from gpower import html_report
+    from gpower import GPowerCV, html_report
     from gpower.report.html import prepare_report_file
 
     prepare_report_file(output)
@@ -85,6 +84,9 @@ def report(
         infer_n_components(options)
         loaded = load_table(source, reading, options, sink)
         samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
+        if options["cardinality"] == "auto":
+            cv_options = {name: getattr(GPowerCV, name) for name in ("cv", "criterion")}
+            options["cardinality"] = choose_cardinality(loaded, options, cv_options, samples.removed, sink)
         fitted, _ = fit_model(loaded, options, sink, samples.removed)
     else:
         if typed_flags := format_typed_flags(options, ["certify"]):
