@@ -139,6 +139,6 @@ def test_a_constraint_holds_or_its_violation_is_reported(gpower, expression):
     assert any("violation" in line for line in heads)
     fitted = gpower("fit", expression, "-k", "5,5", "--constraint", "disjoint")
     assert "No variable is in two components" in fitted.stdout
-    refused = gpower("fit", expression, "-m", "2", "--constraint", "disjoint")
+    refused = gpower("fit", expression, "-m", "2", "--gamma", "0.1", "--constraint", "disjoint")
     assert refused.exit_code == 1
     assert "works on components with a cardinality" in refused.output

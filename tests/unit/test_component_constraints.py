@@ -28,7 +28,7 @@ X = np.random.default_rng(0).standard_normal((12, 6))
             "constraint='separate' is not known; use one of None, 'orthogonal'",
         ),
         (
-            {"constraint": "orthogonal"},
+            {"constraint": "orthogonal", "gamma": 0.1},
             "constraint='orthogonal' works on components with a cardinality, .* not with cardinality=None",
         ),
         ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, "penalty='l1'"),

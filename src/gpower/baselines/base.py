@@ -191,6 +191,8 @@ class Baseline(SparsePCAEstimator, ABC):
         check_option(self.refit, "refit", (True, False))
         if self._sparsity_param is not None:
             self._check_single_sparsity_param(self._sparsity_param)
+        if self.cardinality is None:
+            defaults["gamma"] = 0.0  # a level that no baseline reads, instead of the default cardinality of `GPower`
         fit_spec = build_fit_spec(defaults | shared, shape)
         if fit_spec.sparsity.has_cardinality_levels and any(level < 1 for level in fit_spec.sparsity.levels):
             raise ValueError(
