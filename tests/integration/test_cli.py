@@ -662,12 +662,13 @@ class TestProgress:
                 tell(type("State", (), {"value": 1.25, "feasible_set": None}))
             assert self.shows(terminal, "fitting 3 × 4, step 2, objective 1.25")
 
-    def test_shows_passes_and_gigabytes_of_a_store(self, terminal, monkeypatch):
+    def test_shows_passes_gigabytes_and_the_time_left_of_a_store(self, terminal, monkeypatch):
         monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.01)
         state = type("State", (), {"value": 2.0, "feasible_set": type("Set", (), {"passes": 3.5})})
         with make_sink(terminal).show_progress("fitting", matrix_bytes=2e9) as tell:
             tell(state)
-            assert self.shows(terminal, "objective 2, 3.5 passes, 7 GB read")
+            assert self.shows(terminal, "objective 2, 3.5 passes, 7 GB read, about 0:")
+        assert console_module._format_passes(state, 2e9, 70.0).endswith("about 0:03:50 left")
 
     def test_shows_how_much_of_known_work_is_done(self, terminal, monkeypatch):
         monkeypatch.setattr(console_module, "_PROGRESS_DELAY_SECONDS", 0.01)

@@ -10,11 +10,13 @@ import math
 import os
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from gpower.solvers.ascent import AscentState
 
 _PROGRESS_DELAY_SECONDS = 1.0  # progress is shown only for work that takes longer
+_USUAL_PASSES = 15  # over a matrix on disk in one fit: 8 to 16 in docs/scaling.md
 _MIN_CONSOLE_WIDTH = 20  # characters per line of a terminal
 _SINGLE_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
 _TASK_DESCRIPTION = "{task.description}"
@@ -170,15 +173,17 @@ class OutputSink:
         """Show what is being done on a terminal, once it has taken a second.
 
         Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`,
-        the gigabytes read; yield None without a terminal.
+        the gigabytes read and the expected time left; yield None without a terminal.
         """
         step_numbers = count(1)
+        begin = time.monotonic()
         with self.show_task(description) as show_part:
             if show_part is None:
                 yield None
             else:
                 yield lambda state: show_part(
-                    f"step {next(step_numbers)}, objective {state.value:.6g}{_format_passes(state, matrix_bytes)}"
+                    f"step {next(step_numbers)}, objective {state.value:.6g}"
+                    f"{_format_passes(state, matrix_bytes, time.monotonic() - begin)}"
                 )
 
     @contextmanager
@@ -337,9 +342,14 @@ def _log_to_stderr() -> Iterator[None]:
         logger.setLevel(level_before)
 
 
-def _format_passes(state: "AscentState", matrix_bytes: float) -> str:
-    """Return the passes over the matrix so far and, for a matrix on disk, the gigabytes that they read."""
+def _format_passes(state: "AscentState", matrix_bytes: float, seconds: float) -> str:
+    """Return the passes over the matrix that took `seconds` and, for a matrix on disk, the bytes read and time left."""
     passes = getattr(state.feasible_set, "passes", math.nan)  # only feasible sets that read the data count passes
     if math.isnan(passes):
         return ""
-    return f", {passes:.1f} passes" + (f", {passes * matrix_bytes / 1e9:.3g} GB read" if matrix_bytes else "")
+    text = f", {passes:.1f} passes"
+    if matrix_bytes:
+        text += f", {passes * matrix_bytes / 1e9:.3g} GB read"
+        if 0 < passes < _USUAL_PASSES:
+            text += f", about {timedelta(seconds=round(seconds * (_USUAL_PASSES / passes - 1)))} left"
+    return text
