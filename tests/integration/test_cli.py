@@ -206,6 +206,17 @@ class TestChosenNumbers:
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
             assert (f"{number} (or {first} to {last})" if first < last else f"{number}") in result.stderr
 
+    def test_a_number_that_is_no_list_to_read(self, gpower, tmp_path):
+        rng = np.random.default_rng(0)
+        path = write_csv(tmp_path / "alike.csv", rng.standard_normal((30, 240)) + rng.standard_normal((30, 1)))
+        many, few = (
+            gpower("fit", path, "-m", 1, "-k", "auto", "--grid", grid, "--folds", 3, "-o", tmp_path).stderr
+            for grid in ("20,120", "20,40")
+        )
+        assert "120 variables are no list to read" in many
+        assert "such as -k 25" in many
+        assert "no list to read" not in few
+
     def test_the_criterion_the_grid_and_gaps(self, gpower, tmp_path):
         X = EXPRESSION.X[:, :20].copy()
         X[3, 4] = X[10, 0] = np.nan

@@ -6,8 +6,9 @@ import scipy.sparse as sp
 from tests.planted_data import make_planted_components
 
 from gpower import GPower, certify, component_test
-from gpower.analysis import permutation
-from gpower.analysis.permutation import DeflationStage, Permutations
+from gpower.analysis import permuted_tables
+from gpower.analysis.deflation_stages import DeflationStage
+from gpower.analysis.permuted_tables import Permutations
 from gpower.datasets import load_planted_expression
 from gpower.plotting.models import prepare_operator
 from gpower.solvers.specification import ExactCardinality, FitSpec
@@ -247,7 +248,7 @@ def test_the_longest_variables_decide_as_all_do(wide, scale, monkeypatch):
     quick = component_test(wide, 4, **options)
     few = sum(drawn)
     drawn.clear()
-    monkeypatch.setattr(permutation, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, with the same permutations
+    monkeypatch.setattr(permuted_tables, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, same permutations
     slow = component_test(wide, 4, **options)
     assert few < sum(drawn)  # some tables were decided by a few variables
     np.testing.assert_array_equal(quick.p_values, slow.p_values)

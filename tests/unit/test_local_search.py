@@ -6,7 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from gpower.feasible_sets import Stiefel
+from gpower.operators import as_operator
+from gpower.penalties.elementary import Cardinality
+from gpower.problem.formulation import Problem
+from gpower.solvers import local_search
+from gpower.solvers.initialization.start_points import make_unit_starts
 from gpower.solvers.local_search import lower_bound_variance, swap_search, swap_test
+from gpower.solvers.working_set import AscentSettings, ascend
 
 
 def largest_eigenvalue(S, idx):
@@ -81,3 +88,25 @@ def test_a_support_without_variance_has_a_zero_bound_and_is_improved():
 def test_a_support_of_all_variables_has_no_swaps():
     S = np.diag([3.0, 2.0, 1.0])
     assert swap_search(S, np.array([2, 0, 1])).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_searches_that_meet_at_a_support_continue_once_and_miss_nothing(seed, monkeypatch):
+    A = np.random.default_rng(seed).standard_normal((30, 12)) + np.random.default_rng(seed).standard_normal((30, 1))
+    operator = as_operator(A, center=False)[0]
+    norms = operator.column_norms
+    problem = Problem(operator, Cardinality(np.array([4])), np.ones(1), Stiefel())
+    starts = make_unit_starts(problem, norms, 12, np.random.RandomState(0))
+    results = [ascend(problem, starts.select_unit(j), AscentSettings()) for j in range(12)]
+    alone = [local_search.refit_and_swap(problem, [result], AscentSettings(), True) for result in results]
+
+    searched = []
+    original = local_search._swap_support_variables
+    monkeypatch.setattr(
+        local_search,
+        "_swap_support_variables",
+        lambda problem, point, z: searched.append(tuple(np.flatnonzero(z))) or original(problem, point, z),
+    )
+    together = local_search.refit_and_swap(problem, results, AscentSettings(), True)
+    assert together.value == pytest.approx(max(end.value for end in alone))
+    assert len(searched) == len(set(searched)) < len(results)

@@ -78,7 +78,7 @@ class CorrelationSet(FeasibleSet):
         """Return the number of passes over the matrix so far."""
         return self.operator.passes
 
-    @property
+    @cached_property
     def objective_tolerance(self) -> float:
         """Return the rounding error of an objective, the square of that of a correlation."""
         return (self.operator.norm_tolerance * float(np.max(self.mu))) ** 2

@@ -67,7 +67,7 @@ def compute_leading_components(
     norms = to_host(take_rows(operator.column_norms, idx))
     Z = normalize_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = n_components - values.size
-    return np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))
+    return (np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))) if missing > 0 else (Z, values)
 
 
 def _has_cached_columns(operator: Operator, idx: Array) -> bool:

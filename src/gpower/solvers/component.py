@@ -169,8 +169,7 @@ def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSo
     results = [ascend(problem, start, spec.settings) for start in _choose_starts(context, spec)]
     if problem.penalty.max_cardinality > MAX_SUPPORT_TO_SEARCH_ALL:
         results = [_select_best_result(results)]
-    ends = [refit_and_swap(problem, result, spec.settings, spec.local_search) for result in results]
-    best = ends[stable_argmax(np.array([end.value for end in ends]))]
+    best = refit_and_swap(problem, results, spec.settings, spec.local_search)
     return AscentSolution(best.Z, gamma, best.value, best.ascent)
 
 

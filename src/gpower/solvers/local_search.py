@@ -16,7 +16,8 @@ Components that are tied by a constraint have their own neighbourhood in `gpower
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -91,24 +92,38 @@ class RefittedComponent(NamedTuple):
 
 
 def refit_and_swap(
-    problem: Problem, result: AscentResult, settings: AscentSettings, local_search: bool
+    problem: Problem, results: Sequence[AscentResult], settings: AscentSettings, local_search: bool
 ) -> RefittedComponent:
-    """Refit one component on its support, then swap variables and ascend in turn while the variance rises.
+    """Refit one component on the support of each ascent, swap variables and ascend in turn, and return the best end.
+
+    Ascents, and searches, that meet at a support are continued once.
 
     Parameters
     ----------
     problem : Problem
         The problem of one component with a cardinality constraint, of ℓ2 variance and either sign: the refit is an
         eigenvector.
-    result : AscentResult
-        The end of an ascent on this problem.
+    results : sequence of AscentResult
+        The ends of ascents on this problem, at least one.
     settings : AscentSettings
     local_search : bool
         Whether to swap; otherwise the component is only refitted.
     """
-    start = _refit_ascent(problem, result)
-    is_searched = local_search and np.count_nonzero(start.Z) <= MAX_SEARCHED_SUPPORT
-    return search_locally(start, RefittedSwaps(problem, settings), MAX_SEARCH_ROUNDS if is_searched else 0)
+    swaps = RefittedSwaps(problem, settings)
+    by_support: dict[bytes, AscentResult] = {}
+    for result in results:
+        by_support.setdefault(_encode_support(problem.compute_loadings(result.point)), result)
+    ends = []
+    for result in by_support.values():
+        start = _refit_ascent(problem, result)
+        is_searched = local_search and np.count_nonzero(start.Z) <= MAX_SEARCHED_SUPPORT
+        ends.append(search_locally(start, swaps, MAX_SEARCH_ROUNDS if is_searched else 0))
+    return ends[stable_argmax(np.array([end.value for end in ends]))]
+
+
+def _encode_support(Z: Array) -> bytes:
+    """Return the indices of the non-zero loadings of one component, (n, 1), as a key of a dictionary."""
+    return bytes(to_host(np.flatnonzero(Z[:, 0])).tobytes())
 
 
 def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
@@ -120,23 +135,39 @@ def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
 
 @dataclass(frozen=True, eq=False)
 class RefittedSwaps:
-    """Neighbourhood of a refitted component: swaps among the most correlated variables, then an ascent."""
+    """Neighbourhood of a refitted component: swaps among the most correlated variables, then an ascent.
+
+    A component on one of the `searched_supports` has no better neighbour: it was searched from there before.
+    """
 
     problem: Problem
     settings: AscentSettings
+    searched_supports: set[bytes] = field(default_factory=set)
 
     def find_better(self, current: RefittedComponent) -> RefittedComponent | None:
         """Return the component after swaps and an ascent; None if no swap raises the variance enough."""
-        problem = self.problem
+        problem, searched = self.problem, self.searched_supports
+        key = _encode_support(current.Z)
+        if key in searched:
+            return None
+        searched.add(key)
         support = _swap_support_variables(problem, current.ascent.point, current.Z[:, 0])
-        if np.array_equal(support, to_host(np.flatnonzero(current.Z[:, 0]))):
+        if support.tobytes() in searched:
             return None
         swapped, variance = refit_unit(problem.operator, support)
         if variance * float(problem.mu[0]) ** 2 <= current.value * (1 + get_min_swap_gain(support)):
             return None
+        if _choose_n_candidates(support, swapped.size) == swapped.size and support.size <= MAX_SINGLE_SWAP_SUPPORT:
+            searched.add(support.tobytes())  # no swap of any variable improves it
         # `make_point` normalises the scores A z and computes their correlations with all columns.
         start = problem.feasible_set.make_point(problem.operator.combine(swapped[:, None]))
         return _refit_ascent(problem, ascend(problem, start, self.settings))
+
+
+def _choose_n_candidates(support: Array, n: int) -> int:
+    """Return how many of n variables take part in the swaps of a support, those of the support included."""
+    n_outside = min(MAX_SWAP_CANDIDATES, max(MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS // max(support.size, 1)))
+    return min(n_outside + support.size, n)
 
 
 def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
@@ -148,8 +179,7 @@ def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
     support = to_host(np.flatnonzero(z))
     if support.size == 0:
         return support
-    n_outside = min(MAX_SWAP_CANDIDATES, max(MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS // support.size))
-    n_candidates = min(n_outside + support.size, z.size)
+    n_candidates = _choose_n_candidates(support, z.size)
     if isinstance(problem.penalty, GroupCardinality):
         return _swap_support_groups(problem, problem.penalty, point, z, n_candidates)
     candidates = np.union1d(support, to_host(find_largest_rows(np.abs(point.C), n_candidates)[:, 0]))
@@ -368,7 +398,9 @@ class SingleSwaps:
 
     def find_better(self, current: Array) -> Array | None:
         """Return the best of the swaps that pass the test, sorted; None if none raises the variance or none is left."""
-        outside = np.setdiff1d(np.arange(self.S.shape[0]), current)
+        is_outside = np.ones(self.S.shape[0], bool)
+        is_outside[current] = False
+        outside = np.flatnonzero(is_outside)
         if outside.size == 0:
             return None
         value, u, slack = swap_test(self.S, current, outside)

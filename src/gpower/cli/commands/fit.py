@@ -42,6 +42,9 @@ _CROSS_VALIDATION_FLAGS = override_flags(
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
 )
 
+#: Above this chosen number a note says that the variables are no list to read.
+MAX_READABLE_NUMBER = 100
+
 #: Where the data are read and the fit runs.
 _PLACE_FLAGS = {
     flag.name: flag
@@ -181,4 +184,9 @@ def choose_cardinality(
         f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. Numbers in "
         "brackets would do as well."
     )
+    if max(chosen) > MAX_READABLE_NUMBER:
+        sink.print_notes(
+            f"{max(chosen)} {unit} are no list to read: so many contribute alike that each adds variance of held-out "
+            "samples. For a list give a number, such as -k 25."
+        )
     return chosen
