@@ -41,29 +41,25 @@ def write(tmp_path):
 
 
 class TestStreams:
-    def binary(self, kind):
-        stream = io.BytesIO()
-        if kind == "npy":
-            np.save(stream, NUMBERS)
-        else:
-            np.savez(stream, X=NUMBERS)
-        return stream.getvalue()
+    @pytest.fixture
+    def send(self, monkeypatch):
+        """Return a function that sends bytes to standard input."""
+        return lambda content: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
-    def test_standard_input(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
+    @pytest.mark.parametrize("content", [CSV.encode(), lzma.compress(CSV.encode())], ids=["plain", "compressed"])
+    def test_standard_input(self, send, content):
+        send(content)
         check(read_table("-"))
 
-    @pytest.mark.parametrize("kind", ["npy", "npz"])
-    def test_the_format_of_a_stream_is_detected_from_its_first_bytes(self, monkeypatch, kind):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(self.binary(kind))))
+    @pytest.mark.parametrize("save", [np.save, np.savez])
+    def test_the_format_of_a_stream_is_detected_from_its_first_bytes(self, send, save):
+        stream = io.BytesIO()
+        save(stream, NUMBERS)
+        send(stream.getvalue())
         check(read_table("-"), None, None)
 
-    def test_compressed(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lzma.compress(CSV.encode()))))
-        check(read_table("-"))
-
-    def test_an_error_names_it(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,x\n2,3\n")))
+    def test_an_error_names_it(self, send):
+        send(b"a,b\n1,x\n2,3\n")
         with pytest.raises(TableError, match=r"^standard input: line 2, column 'b' holds 'x'"):
             read_table("-")
 
