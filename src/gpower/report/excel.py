@@ -44,26 +44,18 @@ def _make_workbook_cell(openpyxl: object, sheet: object, value: object) -> objec
 
 def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
     """Yield the title and the rows of each sheet."""
-    yield (
-        "components",
-        [
-            ("component", "variables", "share of variance", "running total", "proven share of the best possible", "p"),
-            *(
-                (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
-                for c in contents.components
-            ),
-        ],
-    )
-    yield (
-        "loadings",
-        [
-            ("component", "variable", "loading", "mean", "standard deviation", "chosen again"),
-            *(
-                (c.number, v.name, v.loading, v.mean, v.standard_deviation, v.selection_frequency)
-                for c, v in contents.listed_loadings
-            ),
-        ],
-    )
+    components: list[tuple[object, ...]] = [
+        (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
+        for c in contents.components
+    ]
+    shares = ("share of variance", "running total", "proven share of the best possible")
+    yield "components", [("component", "variables", *shares, "p"), *components]
+    loadings = [
+        (c.number, v.name, v.loading, v.mean, v.standard_deviation, v.selection_frequency)
+        for c, v in contents.listed_loadings
+    ]
+    headings: tuple[str, ...] = ("component", "variable", "loading", "mean", "standard deviation", "chosen again")
+    yield "loadings", [headings, *loadings]
     if contents.samples is not None:
         yield "scores", _list_score_rows(contents.samples)
     if contents.results.enrichment is not None:
