@@ -1,4 +1,4 @@
-"""Input and output of the command-line tests."""
+"""Files that tests write, and the check of a command that is refused."""
 
 import csv
 

@@ -10,9 +10,6 @@ from tests.command_line import assert_refused, write_csv
 
 from gpower import best_subset
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
 RNG = np.random.default_rng(0)
 NAMES = [f"g{j}" for j in range(12)]
 X = RNG.standard_normal((40, 2)) @ RNG.standard_normal((2, 12)) + 0.5 * RNG.standard_normal((40, 12))

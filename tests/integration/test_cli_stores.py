@@ -17,10 +17,6 @@ from tests.seeds import seeds
 
 from gpower import GPower, GPowerCV
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-
 P, N = 300, 50
 rng = np.random.default_rng(0)
 LOADINGS = np.zeros((2, N))

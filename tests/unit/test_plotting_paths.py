@@ -14,8 +14,7 @@ from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
 from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
 from gpower.plotting.paths import _space_labels_apart
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")

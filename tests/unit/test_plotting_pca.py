@@ -27,11 +27,10 @@ from gpower.plotting import (
 from gpower.plotting.labels import count_crossed_labels
 from gpower.plotting.style import set_left_title
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib")
 
-from matplotlib.collections import LineCollection  # noqa: E402
-from matplotlib.text import Text  # noqa: E402
+from matplotlib.collections import LineCollection
+from matplotlib.text import Text
 
 LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
 

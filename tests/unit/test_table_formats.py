@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from tests.command_line import write_csv
 
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
@@ -267,16 +268,14 @@ class TestHints:
             ("s{}", "g{}"),
         ],
     )
-    def test_samples_and_variables_that_look_exchanged(self, write, columns, rows):
-        names = ["id", *(columns.format(j) for j in range(6))]
-        lines = [",".join([rows.format(i), *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
-        hints = self.find_hints(read_table(write("t.csv", "\n".join([",".join(names), *lines]))))
+    def test_samples_and_variables_that_look_exchanged(self, tmp_path, columns, rows):
+        names = [columns.format(j) for j in range(6)], [rows.format(i) for i in range(8)]
+        hints = self.find_hints(read_table(write_csv(tmp_path / "t.csv", self.X, *names)))
         assert hints == ["the rows look like variables and the columns like samples; if so, add --transpose"]
 
-    def test_ordinary_names_give_no_hint(self, write):
-        lines = [",".join([f"GSM{i}", *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
-        head = ",".join(["id", *(f"{j}_at" for j in range(6))])
-        assert self.find_hints(read_table(write("t.csv", "\n".join([head, *lines])))) == []
+    def test_ordinary_names_give_no_hint(self, tmp_path):
+        names = [f"{j}_at" for j in range(6)], [f"GSM{i}" for i in range(8)]
+        assert self.find_hints(read_table(write_csv(tmp_path / "t.csv", self.X, *names))) == []
 
 
 class TestLarge:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from scipy import io as scipy_io
 from scipy import sparse
+from tests.command_line import write_csv
 
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
@@ -544,14 +545,10 @@ class TestHints:
         hints = self.find_hints(write("t.csv", "\n".join(["a,b,income", *rows])))
         assert [expected in hint for hint in hints] == ([True] if expected else [])
 
-    def write_table(self, write, X, columns=None, name="t.csv"):
-        lines = [] if columns is None else [",".join(columns)]
-        return write(name, "\n".join([*lines, *(",".join(map(repr, row)) for row in X.tolist())]))
-
     @pytest.mark.parametrize("heading", ["entrez", "Gene ID", "sample", "EntrezID", "size"])
-    def test_numbers_that_name_the_rows(self, write, heading):
+    def test_numbers_that_name_the_rows(self, tmp_path, heading):
         X = np.column_stack([[672, 7157, 1956, 2064, 4609, 5728, 3845, 673], self.X])
-        path = self.write_table(write, X, [heading, *"abcd"])
+        path = write_csv(tmp_path / "t.csv", X, [heading, *"abcd"])
         (hint,) = self.find_hints(path)
         flag = "--index-col 'Gene ID'" if " " in heading else f"--index-col {heading}"
         assert hint == f"column {heading!r} looks like row names; if it is, add {flag}"
@@ -568,41 +565,39 @@ class TestHints:
             ("size", [3, 1, 4, 7], X[:4]),  # too few rows for a hint
         ],
     )
-    def test_numbers_that_need_not_name_the_rows(self, write, heading, first, rest):
-        assert self.find_hints(self.write_table(write, np.column_stack([first, rest]), [heading, *"abcd"])) == []
+    def test_numbers_that_need_not_name_the_rows(self, tmp_path, heading, first, rest):
+        assert self.find_hints(write_csv(tmp_path / "t.csv", np.column_stack([first, rest]), [heading, *"abcd"])) == []
 
-    def test_a_heading_that_names_samples_marks_integers_as_names(self, write):
+    def test_a_heading_that_names_samples_marks_integers_as_names(self, tmp_path):
         X = np.column_stack([[5, 6, 7], np.round(9 * self.X[:3])])
-        assert "--index-col sample_id" in self.find_hints(self.write_table(write, X, ["sample_id", *"abcd"]))[0]
+        assert "--index-col sample_id" in self.find_hints(write_csv(tmp_path / "t.csv", X, ["sample_id", *"abcd"]))[0]
 
     @pytest.mark.parametrize("rest", [X, np.round(9 * X)])
-    def test_numbers_that_name_the_columns(self, write, rest):
-        path = self.write_table(write, np.vstack([[2001, 2003, 2005, 2010], rest]))
+    def test_numbers_that_name_the_columns(self, tmp_path, rest):
+        path = write_csv(tmp_path / "t.csv", np.vstack([[2001, 2003, 2005, 2010], rest]))
         assert self.find_hints(path) == [
             "the first row (2001, 2003, 2005, …) looks like a header; if it is, add --header"
         ]
         assert self.find_hints(path, header=False) == self.find_hints(path, header=True) == []
 
     @pytest.mark.parametrize("first", [[3, 1, 2, 7], [1, 1, 2, 3], [1, 2, 3, 4.5]])
-    def test_numbers_that_need_not_name_the_columns(self, write, first):
-        assert self.find_hints(self.write_table(write, np.vstack([first, self.X]))) == []
+    def test_numbers_that_need_not_name_the_columns(self, tmp_path, first):
+        assert self.find_hints(write_csv(tmp_path / "t.csv", np.vstack([first, self.X]))) == []
 
     def test_only_a_text_file_may_have_a_header(self, tmp_path):
         np.save(tmp_path / "t.npy", np.vstack([[2001, 2003, 2005, 2010], self.X]))
         assert self.find_hints(tmp_path / "t.npy") == []
 
-    def test_correlations_and_covariances(self, write):
+    def test_correlations_and_covariances(self, tmp_path):
         C = np.cov(self.X.T)
         R = np.corrcoef(self.X.T)
-        path = self.write_table(write, R, "abcd")
+        path = write_csv(tmp_path / "t.csv", R, "abcd")
         assert self.find_hints(path) == ["the table looks like a correlation matrix; if it is, add --covariance"]
         assert self.find_hints(path, covariance=True) == []
-        assert self.find_hints(self.write_table(write, C, "abcd")) == []
-        named = "x,a,b,c,d\n" + "\n".join(
-            ",".join([name, *map(repr, row)]) for name, row in zip("abcd", C.tolist(), strict=True)
-        )
-        assert "covariance matrix" in self.find_hints(write("t.csv", named))[0]
-        assert self.find_hints(self.write_table(write, self.X[:4], "abcd")) == []
+        assert self.find_hints(write_csv(tmp_path / "t.csv", C, "abcd")) == []
+        named = write_csv(tmp_path / "t.csv", C, "abcd", "abcd")
+        assert "covariance matrix" in self.find_hints(named)[0]
+        assert self.find_hints(write_csv(tmp_path / "t.csv", self.X[:4], "abcd")) == []
 
     def test_sparse(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
