@@ -68,12 +68,8 @@ def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
 
 def _list_score_rows(samples: ReportSamples) -> SheetRows:
     """Yield the header and a row for each sample: scores, distances and metadata."""
-    columns = [
-        samples.sample_names,
-        *samples.scores.T.tolist(),
-        samples.hotelling_t2.tolist(),
-        samples.squared_residual.tolist(),
-    ]
+    numbers = np.vstack([samples.scores.T, samples.hotelling_t2, samples.squared_residual])
+    columns = [samples.sample_names, *numbers.tolist()]
     for column in samples.metadata_columns.values():
         pairs = zip(column.values, column.is_known, strict=True)
         columns.append([value if is_known else None for value, is_known in pairs])
@@ -84,9 +80,8 @@ def _list_score_rows(samples: ReportSamples) -> SheetRows:
 def _list_association_rows(association: Association) -> SheetRows:
     """Yield the header and a row for each component and column of metadata: strength and p-values."""
     yield ("component", "metadata", "test", "strength", "p", "corrected p")
-    for j, strengths in enumerate(association.strength * np.where(association.sign, association.sign, 1)):
-        numbers = zip(
-            strengths.tolist(), association.p_values[j].tolist(), association.adjusted_p_values[j].tolist(), strict=True
-        )
-        for name, test, values in zip(association.names, association.tests, numbers, strict=True):
-            yield (j + 1, name, test, *values)
+    signed = association.strength * np.where(association.sign, association.sign, 1)
+    numbers = np.stack([signed, association.p_values, association.adjusted_p_values], axis=-1)
+    for number, rows in enumerate(numbers.tolist(), 1):
+        for name, test, values in zip(association.names, association.tests, rows, strict=True):
+            yield (number, name, test, *values)
