@@ -14,6 +14,9 @@ settings.register_profile("all", derandomize=True, max_examples=300, deadline=No
 settings.register_profile("new", derandomize=False, max_examples=500, deadline=None)
 settings.load_profile(os.environ.get("EXAMPLES", "few"))
 
+# Figures are drawn without a window.
+os.environ.setdefault("MPLBACKEND", "Agg")
+
 # A process started in the background ignores Ctrl-C, which some tests send.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 

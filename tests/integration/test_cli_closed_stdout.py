@@ -1,6 +1,5 @@
 """Results are in their files before anything is printed, so that no reader of stdout can lose them."""
 
-import csv
 import os
 import subprocess
 import sys
@@ -9,24 +8,14 @@ from pathlib import Path
 import pytest
 from tests.seeds import seeds
 
-from gpower.datasets import load_planted_expression
-
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-EXPRESSION = load_planted_expression()
 FILES = {
     "fit": ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"],
     "path": ["path.csv", "path.npz"],
     "compare": ["comparison.csv"],
 }
-
-
-@pytest.fixture
-def data(tmp_path):
-    with (tmp_path / "x.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([EXPRESSION.feature_names, *EXPRESSION.X.tolist()])
-    return tmp_path / "x.csv"
 
 
 def run(*args, stdout):

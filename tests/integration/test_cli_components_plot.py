@@ -5,12 +5,11 @@ import json
 
 import numpy as np
 import pytest
+from tests.command_line import assert_refused, write_csv
 
 from gpower import GPower, component_test
 from gpower.datasets import load_pitprops, load_planted_expression
 
-typer = pytest.importorskip("typer")
-rich = pytest.importorskip("rich")
 matplotlib = pytest.importorskip("matplotlib")
 
 EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
@@ -24,12 +23,8 @@ ODD = (
 
 @pytest.fixture
 def data(tmp_path):
-    path = tmp_path / "expression.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["sample", *ODD, *EXPRESSION.feature_names[4:40]])
-        writer.writerows([f"s{i}", *map(repr, row)] for i, row in enumerate(EXPRESSION.X[:, :40].tolist()))
-    return path
+    names = [*ODD, *EXPRESSION.feature_names[4:40]]
+    return write_csv(tmp_path / "expression.csv", EXPRESSION.X[:, :40], names, [f"s{i}" for i in range(60)])
 
 
 @pytest.fixture
@@ -77,16 +72,13 @@ def test_without_metadata_and_in_another_format(gpower, model, data, tmp_path):
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {f"{name}.svg" for name in ALWAYS | OF_SAMPLES}
 
 
-def test_a_covariance_has_no_samples(gpower, tmp_path):
-    path = tmp_path / "pitprops.csv"
-    np.savetxt(path, PITPROPS.correlation, delimiter=",", header=",".join(PITPROPS.feature_names), comments="")
+def test_a_covariance_has_no_samples(gpower, pitprops, tmp_path):
     GPower(2, cardinality=4, covariance="precomputed").fit(PITPROPS.correlation).save(tmp_path / "m.npz")
-    result = gpower("plot", tmp_path / "m.npz", path, "-o", tmp_path / "figures")
+    result = gpower("plot", tmp_path / "m.npz", pitprops, "-o", tmp_path / "figures")
     assert result.exit_code == 0, result.stderr
     assert list_files(tmp_path / "figures") == ALWAYS
-    result = gpower("plot", tmp_path / "m.npz", path, "--metadata", path)
-    assert result.exit_code == 1
-    assert "DATA is a covariance and has none" in result.stderr
+    result = gpower("plot", tmp_path / "m.npz", pitprops, "--metadata", pitprops)
+    assert_refused(result, "DATA is a covariance and has none", n_notes=1)
 
 
 def test_a_covariance_is_matched_by_name(gpower, tmp_path):
@@ -107,36 +99,24 @@ def test_a_covariance_is_matched_by_name(gpower, tmp_path):
 
 
 def test_mistakes_are_one_line_errors(gpower, model, data, tmp_path):
-    result = gpower("plot", tmp_path / "none.npz", data)
-    assert (result.exit_code, "There is no model file" in result.stderr) == (1, True)
-    result = gpower(
-        "plot", model, data, "--metadata", write_metadata(tmp_path / "few.csv", range(7)), "-o", tmp_path / "f"
-    )
-    assert result.exit_code == 1
-    assert "53 of 60 samples have no row (s7, s8, s9, …), and 0 of 7 rows no sample" in result.stderr
-    assert "use --metadata-by-order" in result.stderr
-    assert not (tmp_path / "f").exists()  # no empty folder is left
-    np.savetxt(tmp_path / "other.csv", np.eye(7), delimiter=",")
-    result = gpower("plot", model, tmp_path / "other.csv", "-o", tmp_path / "f")
-    assert result.exit_code == 1
-    assert "X has 7 features, but GPower is expecting 40 features" in result.stderr
-    result = gpower("plot", model, data, "--suffix", "gif", "-o", tmp_path / "f")
-    assert (result.exit_code, "--suffix gif is not known" in result.stderr) == (1, True)
-
-
-def test_metadata_of_a_sample_twice(gpower, model, data, tmp_path):
-    table = write_metadata(tmp_path / "twice.csv", [*range(60), 3])
-    result = gpower("plot", model, data, "--metadata", table, "-o", tmp_path / "f")
-    assert result.exit_code == 1
-    assert "the sample 's3' has two rows, 5 and 62; keep one" in result.stderr
+    few = write_metadata(tmp_path / "few.csv", range(7))
+    twice = write_metadata(tmp_path / "twice.csv", [*range(60), 3])
+    other = write_csv(tmp_path / "other.csv", np.eye(7))
+    unmatched = "53 of 60 samples have no row (s7, s8, s9, …), and 0 of 7 rows no sample"
+    for arguments, *words in (
+        ((tmp_path / "none.npz", data), "There is no model file"),
+        ((model, data, "--metadata", few), unmatched, "use --metadata-by-order"),
+        ((model, data, "--metadata", twice), "the sample 's3' has two rows, 5 and 62; keep one"),
+        ((model, other), "X has 7 features, but GPower is expecting 40 features"),
+        ((model, data, "--suffix", "gif"), "--suffix gif is not known"),
+    ):
+        assert_refused(gpower("plot", *arguments, "-o", tmp_path / "f"), *words)
+        assert not (tmp_path / "f").exists()  # no empty folder is left
 
 
 @pytest.fixture
 def expression(tmp_path):
-    path = tmp_path / "genes.csv"
-    names = ",".join(EXPRESSION.feature_names)
-    np.savetxt(path, EXPRESSION.X, delimiter=",", header=names, comments="", fmt="%.17g")
-    return path
+    return write_csv(tmp_path / "genes.csv", EXPRESSION.X, EXPRESSION.feature_names)
 
 
 def test_components_are_counted(gpower, expression, tmp_path):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from tests.command_line import write_csv
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression
@@ -26,8 +27,7 @@ REMOVED = ["--covariates", "age,sex", "--batch", "plate"]
 def files(tmp_path, monkeypatch):
     """Write the table and, in another order of the samples, the metadata."""
     monkeypatch.chdir(tmp_path)
-    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(DATA.sample_names, X, strict=True)]
-    (tmp_path / "genes.csv").write_text("\n".join([",".join(["id", *DATA.feature_names[:60]]), *lines]))
+    write_csv(tmp_path / "genes.csv", X, DATA.feature_names[:60], DATA.sample_names)
     rows = [f"{name},{AGE[i]},{SEX[i]},{PLATE[i]}" for i, name in enumerate(DATA.sample_names)]
     (tmp_path / "samples.csv").write_text("\n".join(["id,age,sex,plate", *rows[::-1]]))
     return tmp_path

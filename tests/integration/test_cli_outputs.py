@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.datasets import load_wine
+from tests.command_line import assert_refused, write_csv
 from tests.polling import wait_until
 
 from gpower import GPower, SparsityPath
@@ -38,9 +39,7 @@ RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
 
 
 def write(path, names=EXPRESSION.feature_names, X=EXPRESSION.X):
-    with path.open("w", newline="") as file:
-        csv.writer(file).writerows([names, *X.tolist()])
-    return path
+    return write_csv(path, X, names)
 
 
 @pytest.fixture
@@ -48,16 +47,11 @@ def expression(tmp_path):
     return write(tmp_path / "expression.csv")
 
 
-def refused(result, message):
-    assert result.exit_code == 1
-    assert result.stdout == ""
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
-
-
 class TestFolders:
     def test_a_folder_that_is_called_like_a_file(self, gpower, expression, tmp_path):
-        refused(gpower("fit", expression, "-k", 3, "-o", tmp_path / "results.csv"), "give a folder, such as results.")
+        assert_refused(
+            gpower("fit", expression, "-k", 3, "-o", tmp_path / "results.csv"), "give a folder, such as results."
+        )
         assert not (tmp_path / "results.csv").exists()
 
     def test_home(self, gpower, expression, tmp_path, monkeypatch):
@@ -69,8 +63,10 @@ class TestFolders:
         monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not start
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
-        refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
-        refused(gpower("fit", expression, "-k", 3, "--plot", "/proc/self/fd/x.png"), "nothing can be written here")
+        assert_refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
+        assert_refused(
+            gpower("fit", expression, "-k", 3, "--plot", "/proc/self/fd/x.png"), "nothing can be written here"
+        )
 
     def test_replaced_files_are_named(self, gpower, expression, tmp_path):
         out = tmp_path / "out"
@@ -84,12 +80,12 @@ class TestFolders:
     def test_the_input_is_never_replaced(self, gpower, tmp_path, command):
         name = {"fit": "scores.csv", "path": "path.csv", "compare": "comparison.csv"}[command]
         before = write(tmp_path / name).read_bytes()
-        refused(gpower(command, tmp_path / name, "-k", 3, "-o", tmp_path), "this is what the command reads")
+        assert_refused(gpower(command, tmp_path / name, "-k", 3, "-o", tmp_path), "this is what the command reads")
         assert (tmp_path / name).read_bytes() == before
 
     def test_a_checkpoint_does_not_replace_the_input(self, gpower, expression):
         before = expression.read_bytes()
-        refused(gpower("fit", expression, "-k", 3, "--checkpoint", expression), "this is what the command reads")
+        assert_refused(gpower("fit", expression, "-k", 3, "--checkpoint", expression), "this is what the command reads")
         assert expression.read_bytes() == before
 
 
@@ -230,32 +226,24 @@ class TestPath:
 
 
 class TestEnrich:
-    @pytest.fixture
-    def gmt(self, tmp_path):
-        path = tmp_path / "sets.gmt"
-        path.write_text("".join("\t".join([name, "", *genes]) + "\n" for name, genes in EXPRESSION.gene_sets.items()))
-        return path
-
     def table(self, path, numbers):
-        with path.open("w", newline="") as file:
-            names = EXPRESSION.feature_names
-            rows = [["gene", "s1", "s2"], *([name, *row] for name, row in zip(names, numbers, strict=True))]
-            csv.writer(file).writerows(rows)
-        return path
+        return write_csv(path, numbers, ["s1", "s2"], EXPRESSION.feature_names)
 
     def test_measurements_are_refused_as_loadings(self, gpower, gmt, tmp_path):
         table = self.table(tmp_path / "x.csv", EXPRESSION.X[:2].T + 7)
-        refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, but this table has an entry of")
+        assert_refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, but this table has an entry of")
 
     def test_a_table_without_zeros_is_refused_as_loadings(self, gpower, gmt, tmp_path):
         dense = np.random.default_rng(0).uniform(0.01, 0.1, (150, 2))
         table = self.table(tmp_path / "x.csv", dense)
-        refused(gpower("enrich", table, "--gmt", gmt), "every component uses all genes, so no gene set can stand out")
+        assert_refused(
+            gpower("enrich", table, "--gmt", gmt), "every component uses all genes, so no gene set can stand out"
+        )
         assert gpower("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0).exit_code == 0
 
     def test_the_table_is_checked_first_and_replaced_whole(self, gpower, gmt, tmp_path):
         loadings = self.table(tmp_path / "l.csv", np.eye(150)[:, :2])
-        refused(gpower("enrich", loadings, "--gmt", gmt, "-o", gmt), "this is what the command reads")
+        assert_refused(gpower("enrich", loadings, "--gmt", gmt, "-o", gmt), "this is what the command reads")
         out = tmp_path / "new" / "sets.csv"
         assert f"Wrote {out}." in gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
         again = gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout

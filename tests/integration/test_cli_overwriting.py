@@ -1,19 +1,11 @@
 """No command writes over a file that it reads, nor two results into one file: refused before the work starts."""
 
-import csv
-
 import pytest
+from tests.command_line import assert_refused
 
 from gpower.datasets import load_planted_expression
 
 EXPRESSION = load_planted_expression()
-
-
-@pytest.fixture
-def data(tmp_path):
-    with (tmp_path / "x.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([EXPRESSION.feature_names, *EXPRESSION.X.tolist()])
-    return tmp_path / "x.csv"
 
 
 @pytest.fixture(autouse=True)
@@ -33,9 +25,7 @@ def refuse(gpower, tmp_path):
     def run(*args):
         before = read_files()
         result = gpower(*args)
-        assert result.exit_code == 1
-        assert result.stdout == ""
-        assert len(result.stderr.splitlines()) == 1
+        assert_refused(result)
         assert read_files() == before
         return result.stderr
 

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from tests.command_line import assert_refused, write_csv
 
 from gpower import GPower, SparsityPath, sparsity_path
 from gpower.datasets import load_pitprops, load_planted_expression
@@ -24,19 +25,9 @@ def _in_an_empty_folder(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
 
 
-def write(path, X, names):
-    np.savetxt(path, X, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
-    return path
-
-
 @pytest.fixture
 def expression(tmp_path):
-    return write(tmp_path / "expression.csv", EXPRESSION.X[:, :40], EXPRESSION.feature_names[:40])
-
-
-@pytest.fixture
-def pitprops(tmp_path):
-    return write(tmp_path / "pitprops.csv", PITPROPS.correlation, PITPROPS.feature_names)
+    return write_csv(tmp_path / "expression.csv", EXPRESSION.X[:, :40], EXPRESSION.feature_names[:40])
 
 
 @contextmanager
@@ -125,9 +116,7 @@ def test_empty_cells_are_filled_where_that_is_asked_for(gpower, tmp_path):
     lines = [",".join("" if np.isnan(x) else repr(float(x)) for x in row) for row in X]
     file = tmp_path / "holes.csv"
     file.write_text("\n".join([",".join(EXPRESSION.feature_names[:20]), *lines]))
-    refused = gpower("path", file, "-k", 3)
-    assert refused.exit_code == 1
-    assert refused.stderr.startswith("error: ")
+    assert_refused(gpower("path", file, "-k", 3))
     assert gpower("path", file, "-k", 3, "--missing", "impute", "-o", tmp_path).exit_code == 0
     model = GPower(1, cardinality=3, missing="impute").fit(X)
     np.testing.assert_allclose(SparsityPath.load(tmp_path / "path.npz")[0].components_, model.components_, atol=1e-8)
@@ -181,20 +170,13 @@ def test_an_interruption_before_the_first_point(gpower, expression, monkeypatch)
     ],
 )
 def test_errors_are_one_line_and_exit_code_one(gpower, expression, flags, message):
-    result = gpower("path", expression, *flags)
-    assert result.exit_code == 1
-    assert result.stderr.startswith("error: ")
-    assert len(result.stderr.splitlines()) == 1
-    assert message in result.stderr
-    assert result.stdout == ""
+    assert_refused(gpower("path", expression, *flags), message)
 
 
 def test_resuming_the_path_of_another_table(gpower, expression, tmp_path):
     gpower("path", expression, "-k", "2,4", "-o", tmp_path)
-    other = write(tmp_path / "other.csv", EXPRESSION.X[::-1, 40:80], EXPRESSION.feature_names[:40])
-    result = gpower("path", other, "-k", "2,4,6", "-o", tmp_path, "--resume")
-    assert result.exit_code == 1
-    assert "that path is of other data" in result.stderr
+    other = write_csv(tmp_path / "other.csv", EXPRESSION.X[::-1, 40:80], EXPRESSION.feature_names[:40])
+    assert_refused(gpower("path", other, "-k", "2,4,6", "-o", tmp_path, "--resume"), "that path is of other data")
 
 
 @pytest.mark.parametrize("flags", [["-k", "many"], ["--gammas", "a,b"], ["--n-init", "x"]])

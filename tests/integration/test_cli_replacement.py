@@ -1,21 +1,10 @@
 """The results of a run replace those of an earlier run all together, or not at all."""
 
-import csv
 import os
 
 import pytest
 
 from gpower._utils.files import write_file_atomically, write_files_atomically
-from gpower.datasets import load_planted_expression
-
-EXPRESSION = load_planted_expression()
-
-
-@pytest.fixture
-def data(tmp_path):
-    with (tmp_path / "x.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([EXPRESSION.feature_names, *EXPRESSION.X.tolist()])
-    return tmp_path / "x.csv"
 
 
 def make_folder(path):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests.command_line import write_csv
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import load_planted_expression
@@ -14,14 +15,11 @@ PATIENTS = [f"Patient-{name}" for name in DATA.sample_names]
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path, gmt):
     """Write a table, metadata, gene sets and the model of the table."""
-    rows = [f"{name},{','.join(map(str, row))}" for name, row in zip(PATIENTS, DATA.X, strict=True)]
-    (tmp_path / "genes.csv").write_text("\n".join([f"sample,{','.join(DATA.feature_names)}", *rows]) + "\n")
+    write_csv(tmp_path / "genes.csv", DATA.X, DATA.feature_names, PATIENTS)
     metadata_rows = [f"{name},{'a' if i % 2 else 'b'},{20 + i}" for i, name in enumerate(PATIENTS)]
     (tmp_path / "samples.csv").write_text("\n".join(["sample,batch,age", *metadata_rows]) + "\n")
-    sets = [f"{name}\tx\t" + "\t".join(genes) for name, genes in DATA.gene_sets.items()]
-    (tmp_path / "sets.gmt").write_text("\n".join(sets) + "\n")
     return tmp_path
 
 

@@ -1,6 +1,5 @@
 """An error inside a command is one sentence that names the file; --debug keeps the traceback."""
 
-import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -12,13 +11,6 @@ from gpower import GPower
 from gpower.datasets import load_planted_expression
 
 EXPRESSION = load_planted_expression()
-
-
-@pytest.fixture
-def data(tmp_path):
-    with (tmp_path / "x.csv").open("w", newline="") as file:
-        csv.writer(file).writerows([EXPRESSION.feature_names, *EXPRESSION.X.tolist()])
-    return tmp_path / "x.csv"
 
 
 @pytest.fixture

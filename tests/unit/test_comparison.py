@@ -121,13 +121,21 @@ def test_a_custom_method_takes_part_with_a_few_lines(monkeypatch, power):
         LargestVariances(cardinality=0).fit(X)
 
 
-def test_mistakes_raise_one_error():
-    with pytest.raises(ValueError, match=r"methods='fastest' is not known; use one of 'gpower-l0'"):
-        compare(X, cardinality=4, methods=["fastest"])
-    with pytest.raises(ValueError, match="cardinality=0: a component uses between 1 and n_features=150"):
-        compare(X, cardinality=0)
-    with pytest.raises(ValueError, match=r"Input X contains NaN .* column 2, row 1"):
-        compare(np.where(np.arange(20).reshape(5, 4) == 6, np.nan, 1.0), cardinality=2)
+@pytest.mark.parametrize(
+    ("data", "options", "message"),
+    [
+        (X, {"methods": ["fastest"]}, r"methods='fastest' is not known; use one of 'gpower-l0'"),
+        (X, {"methods": "spca"}, r"methods='spca' is one string; give a list of names, such as \['spca'\]"),
+        (X, {"cardinality": 0}, "cardinality=0: a component uses between 1 and n_features=150"),
+        (np.where(np.arange(20).reshape(5, 4) == 6, np.nan, 1.0), {}, r"Input X contains NaN .* column 2, row 1"),
+        ([1, 2, 3], {}, "2D array"),
+        (5, {}, "2D array"),
+        ("nofile.npy", {}, "nofile.npy"),
+    ],
+)
+def test_mistakes_raise_one_error(data, options, message):
+    with pytest.raises((ValueError, OSError), match=message):
+        compare(data, **{"cardinality": 1} | options)
 
 
 def test_the_callback_is_called_for_each_method():
@@ -171,18 +179,3 @@ def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
     assert "does not run here" in [text.get_text() for text in axes.texts]
     plt.close(figure)
     plt.close(covariance.plot().figure)
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [([1, 2, 3], "2D array"), (5, "2D array"), ("nofile.npy", "nofile.npy")],
-    ids=["vector", "number", "absent"],
-)
-def test_objects_that_are_not_tables_are_refused(data, message):
-    with pytest.raises((ValueError, OSError), match=message):
-        compare(data, cardinality=1)
-
-
-def test_a_string_is_refused_as_a_list_of_methods():
-    with pytest.raises(ValueError, match=r"methods='spca' is one string; give a list of names, such as \['spca'\]"):
-        compare(X, cardinality=2, methods="spca")

@@ -412,10 +412,8 @@ def test_matrix_market_files_of_unknown_form_are_refused(content, message, tmp_p
 
 @pytest.mark.parametrize("change", [-8, 8])
 def test_an_array_whose_length_differs_from_its_header_is_refused(change, tmp_path):
-    np.save(tmp_path / "whole.npy", X)
-    content = (tmp_path / "whole.npy").read_bytes()
-    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
-        archive.writestr("X.npy", content[:change] if change < 0 else content + bytes(change))
+    content = npy_bytes(X)
+    pack(tmp_path / "x.npz", {"X.npy": content[:change] if change < 0 else content + bytes(change)})
     with pytest.raises(StoreError, match=r"x.npz: this is not a whole .npz archive of numbers"):
         read_npz(tmp_path / "x.npz")
 
@@ -493,13 +491,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     def test_zero_columns_are_not_scored(self, monkeypatch):
         A = np.zeros((8, 4000))
         A[:, ::2] = np.random.default_rng(0).standard_normal((8, 2000))
-        scored = []
-        compute = column_screening._sum_excess_correlations
-        monkeypatch.setattr(
-            column_screening,
-            "_sum_excess_correlations",
-            lambda B, *rest: scored.append(B.shape[1]) or compute(B, *rest),
-        )
+        scored, name = [], "_sum_excess_correlations"
+        compute = getattr(column_screening, name)
+        monkeypatch.setattr(column_screening, name, lambda B, *rest: scored.append(B.shape[1]) or compute(B, *rest))
         columns = column_screening.screen_columns(as_operator(A)[0], 0.5, np.ones(4000, bool), 10)
         assert scored == [2000]
         assert np.all(columns % 2 == 0)
@@ -536,8 +530,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
     def test_a_large_sparse_matrix_is_not_refused(self, tmp_path):
         rng = np.random.default_rng(0)
-        A = sp.csr_array(
-            (np.ones(100_000), (np.zeros(100_000, int), rng.integers(0, 4_000_000, 100_000))), (3, 4_000_000)
-        )
+        indices = np.zeros(100_000, int), rng.integers(0, 4_000_000, 100_000)
+        A = sp.csr_array((np.ones(100_000), indices), (3, 4_000_000))
         sp.save_npz(tmp_path / "x.npz", A)
         assert read_table(tmp_path / "x.npz").X.shape == A.shape

@@ -57,10 +57,9 @@ class TestContent:
         proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)
         assert [c.optimality_ratio for c in collect(proven).components] == proven.optimality_ratio_.tolist()
         later = certify(MODEL, DATA.X)
+        ratios = [proof.ratio for proof in later]
         for given in ([later], later):  # as `certify` returns them, or one by one
-            assert [c.optimality_ratio for c in collect(MODEL, DATA.X, *given).components] == [
-                proof.ratio for proof in later
-            ]
+            assert [c.optimality_ratio for c in collect(MODEL, DATA.X, *given).components] == ratios
         assert {c.optimality_ratio for c in collect().components} == {None}
 
     @pytest.mark.parametrize("kind", ["sparse", "frame", "pipeline", "search", "single"])
@@ -140,10 +139,8 @@ class TestContent:
         assert test.n_components == 0
         weak = [replace(each, upper_bound=10 * each.upper_bound) for each in certify(model, X)]
         found = collect(model, X, stability, test, weak).doubts
-        n_selected = stability.selected.sum(axis=1)
-        assert (
-            f"Component 1 is unstable: {n_selected[0]} of its 8 variables reach 80% of the choices in 20" in found[-2]
-        )
+        unstable = f"{stability.selected[0].sum()} of its 8 variables reach 80% of the choices in 20"
+        assert f"Component 1 is unstable: {unstable}" in found[-2]
         assert f"Component 1 may be chance: permuted tables explain as much (p = {test.p_values[0]:.2g})." in found
         assert any(doubt.startswith("Component 2 is proven to reach only ") for doubt in found)
         sure = certify(MODEL, DATA.X)
@@ -173,9 +170,8 @@ class TestContent:
 
 class TestRefused:
     def test_results_of_another_kind(self):
-        with pytest.raises(
-            TypeError, match="results: a report cannot show a ndarray; give results of sparsity_path, stability"
-        ):
+        message = "results: a report cannot show a ndarray; give results of sparsity_path, stability"
+        with pytest.raises(TypeError, match=message):
             ReportResults.from_iterable([np.eye(2)])
 
     def test_results_of_another_model(self):
@@ -243,14 +239,8 @@ class TestText:
         assert len(list_citations(plain)) == 4
         assert len(list_citations(full)) == 7
         words = " ".join(describe_methods(full))
-        for sentence in (
-            "generalized power method (Journée",
-            "3 random parts",
-            "up to 40 tables",
-            "hypergeometric",
-            "T²",
-        ):
-            assert sentence in words
+        for part in ("generalized power method (Journée", "3 random parts", "up to 40 tables", "hypergeometric", "T²"):
+            assert part in words
         assert "random parts" not in " ".join(describe_methods(plain))
 
     @pytest.mark.parametrize(
@@ -316,18 +306,15 @@ class TestText:
         chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
         assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
-        assert (
-            "number of variables was chosen by cross-validation in 3 folds (prediction; "
-            in summarize_content(searched)[0]
-        )
+        chosen_by = "number of variables was chosen by cross-validation in 3 folds (prediction; "
+        assert chosen_by in summarize_content(searched)[0]
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
         assert "the table went through StandardScaler first" in summarize_content(piped)[0]
 
     def test_another_method_is_named(self):
         found = collect(Greedy(1, cardinality=4).fit(DATA.X))
-        assert next(describe_methods(found)).startswith(
-            "Sparse principal components were computed with Greedy of gpower"
-        )
+        method = "Sparse principal components were computed with Greedy of gpower"
+        assert next(describe_methods(found)).startswith(method)
         assert not any("Journée" in line for line in [*describe_methods(found), *list_citations(found)])
 
     def test_paths_of_this_machine_are_not_shown(self, tmp_path):

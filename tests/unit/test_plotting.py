@@ -12,7 +12,6 @@ from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.plotting import plot_loadings, plot_support, prepare_figure_path, save_figure
 
 matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt  # noqa: E402
 

@@ -12,10 +12,7 @@ from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence
 from gpower.solvers.ascent import Trace
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
+plt = pytest.importorskip("matplotlib.pyplot")
 
 VALUES, GAPS, PASSES = np.array([1.0, 2.0, 2.5]), np.array([1.0, 0.1, 0.01]), np.array([1.0, 3.0, 5.0])
 

@@ -10,10 +10,7 @@ from gpower import GPower
 from gpower.datasets import load_planted_expression
 from gpower.plotting import plot_loadings, plot_scores, plot_support
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt  # noqa: E402
+plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")

@@ -14,8 +14,7 @@ from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
 from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
 from gpower.plotting.paths import _space_labels_apart
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +35,12 @@ def gamma_path():
 @pytest.fixture(scope="module")
 def planted():
     return load_planted_expression()
+
+
+def tradeoff_of(cardinality, explained, pca):
+    """Return an object with the attributes of a path that the trade-off shows."""
+    ratios = {"explained_variance_ratio": np.array(explained), "pca_variance_ratio": np.array(pca)}
+    return SimpleNamespace(cardinality=np.array(cardinality), **ratios)
 
 
 def labelled(axes):
@@ -83,22 +88,14 @@ def test_the_second_scale_is_the_total_variance(path):
 
 
 def test_components_of_different_cardinality_are_drawn_at_their_mean():
-    stand_in = SimpleNamespace(
-        cardinality=np.array([[2, 4], [10, 30]]),
-        explained_variance_ratio=np.array([[0.2, 0.1], [0.4, 0.2]]),
-        pca_variance_ratio=np.array([0.5, 0.3]),
-    )
+    stand_in = tradeoff_of([[2, 4], [10, 30]], [[0.2, 0.1], [0.4, 0.2]], [0.5, 0.3])
     curves = labelled(plot_tradeoff(stand_in))
     np.testing.assert_allclose(curves["component 1"], [[2, 25], [10, 50]])
     np.testing.assert_allclose(curves["components 1 to 2"], [[3, 37.5], [20, 75]])
 
 
 def test_points_without_a_loading_are_left_out():
-    stand_in = SimpleNamespace(
-        cardinality=np.array([[0], [3]]),
-        explained_variance_ratio=np.array([[0.0], [0.4]]),
-        pca_variance_ratio=np.array([0.5]),
-    )
+    stand_in = tradeoff_of([[0], [3]], [[0.0], [0.4]], [0.5])
     x = labelled(plot_tradeoff(stand_in))["component 1"][:, 0]
     np.testing.assert_array_equal(x, [np.nan, 3])
     stand_in.cardinality = np.zeros((2, 1))
@@ -129,13 +126,7 @@ def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
     ],
 )
 def test_ticks_of_large_tables_have_one_notation_and_do_not_collide(cardinality, labels):
-    n = len(cardinality)
-    stand_in = SimpleNamespace(
-        cardinality=np.array(cardinality)[:, None],
-        explained_variance_ratio=np.full((n, 1), 0.1),
-        pca_variance_ratio=np.array([0.5]),
-    )
-    axes = plot_tradeoff(stand_in)
+    axes = plot_tradeoff(tradeoff_of([[count] for count in cardinality], [[0.1]] * len(cardinality), [0.5]))
     assert [label.get_text() for label in axes.get_xticklabels()] == labels
     axes.figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]

@@ -27,11 +27,10 @@ from gpower.plotting import (
 from gpower.plotting.labels import count_crossed_labels
 from gpower.plotting.style import set_left_title
 
-matplotlib = pytest.importorskip("matplotlib")
-matplotlib.use("Agg")
+pytest.importorskip("matplotlib")
 
-from matplotlib.collections import LineCollection  # noqa: E402
-from matplotlib.text import Text  # noqa: E402
+from matplotlib.collections import LineCollection
+from matplotlib.text import Text
 
 LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
 
@@ -144,10 +143,8 @@ def drawings(model, X, names, groups):
     [
         ("wine", 4),
         ("odd names", 2),
-        *(
-            pytest.param(*each, marks=pytest.mark.slow)
-            for each in (("wine", 1), ("many variables", 1), ("many variables", 2))
-        ),
+        pytest.param("wine", 1, marks=pytest.mark.slow),
+        *(pytest.param("many variables", m, marks=pytest.mark.slow) for m in (1, 2)),
     ],
 )
 def test_all_words_of_all_pictures_can_be_read(wine, table, n_components):
@@ -369,9 +366,8 @@ def test_a_component_without_variables_has_no_heat_map(wine):
 
 
 def test_names_of_another_length_are_refused(model, wine):
-    with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
-        plot_outliers(model, wine.X, ["one"])
-    with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
-        plot_scores(model, wine.X, names=["one"])
+    for plot in (plot_outliers, plot_scores):
+        with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
+            plot(model, wine.X, names=["one"])
     with pytest.raises(ValueError, match="shapes has 178 different values, too many to distinguish: give at most 8"):
         plot_scores(model, wine.X, shapes=np.arange(178))

@@ -77,10 +77,9 @@ def sharded_anndata(path, A):
     return path
 
 
-def parquet(path, A, rows_of_group=170, **options):
+def parquet(path, A, names=NAMES, rows_of_group=170, **options):
     pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-    frame = pandas.DataFrame(A, columns=NAMES, **options)
-    frame.to_parquet(path, row_group_size=rows_of_group)
+    pandas.DataFrame(A, columns=names, **options).to_parquet(path, row_group_size=rows_of_group)
     return path
 
 
@@ -110,7 +109,7 @@ STORES = {
     "early h5ad, CSR": lambda at, A: early_anndata(at / "x.h5ad", sp.csr_matrix(A)),
     "early h5ad, CSC": lambda at, A: early_anndata(at / "x.h5ad", sp.csc_matrix(A)),
     "Parquet": lambda at, A: parquet(at / "x.parquet", A),
-    "Parquet, one group": lambda at, A: parquet(at / "x.parquet", A, 10**6),
+    "Parquet, one group": lambda at, A: parquet(at / "x.parquet", A, rows_of_group=10**6),
 }
 SPARSE = [name for name in STORES if "CS" in name]
 
@@ -300,18 +299,39 @@ def get_error_message(path, *words):
 
 
 class TestBroken:
-    def test_no_such_file(self, tmp_path):
-        get_error_message(tmp_path / "x.npy", "x.npy: there is no such file")
+    @pytest.mark.parametrize(
+        ("write", "message"),
+        [
+            (lambda at: at / "x.npy", "x.npy: there is no such file"),
+            (lambda at: at, "a matrix on disk ends in .npy, .parquet, .zarr, .h5, .hdf5 or .h5ad"),
+            (lambda at: npy(at / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers"),
+            (lambda at: npy(at / "x.npy", np.array([[None, 1]])), "x.npy: this is not a whole .npy file"),
+            (lambda at: hdf5(at / "x.h5"), "no array is called X; it holds nothing"),
+            (lambda at: hdf5(at / "x.h5ad", obs=(X, {}), var=(X, {})), "no array is called X; it holds obs, var"),
+            (lambda at: hdf5(at / "x.h5", X=(np.array([[b"a"]]), {})), "X: its values are of type |S1, not numbers"),
+            (lambda at: parquet(at / "x.parquet", {"b": ["x"]}, None), "not numbers. Drop it from the file"),
+            (lambda at: parquet(at / "x.parquet", {"a": [[1.0]]}, None), "column 'a' holds list"),
+            (
+                lambda at: parquet(at / "x.parquet", np.where(np.eye(P, N, -65), np.nan, X)),
+                "first in row 65 (counted from 0), column 'gene 0'",
+            ),
+        ],
+    )
+    def test_files_without_a_matrix(self, tmp_path, write, message):
+        get_error_message(write(tmp_path), message)
 
-    def test_a_file_of_another_kind(self, tmp_path):
-        path = tmp_path / "x.xlsx"
-        path.write_bytes(b"...")
-        get_error_message(path, "a matrix on disk ends in .npy, .parquet, .zarr, .h5, .hdf5 or .h5ad")
-
-    def test_a_truncated_npy(self, tmp_path):
-        path = npy(tmp_path / "x.npy", X)
-        path.write_bytes(path.read_bytes()[:5000])
-        get_error_message(path, "x.npy: this is not a whole .npy file")
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("npy", "x.npy: this is not a whole .npy file"),
+            ("HDF5, chunks", "x.h5: this is not a whole HDF5 file"),
+            ("Parquet", "x.parquet: this is not a whole Parquet file"),
+        ],
+    )
+    def test_truncated_files(self, tmp_path, name, message):
+        path = STORES[name](tmp_path, X)
+        path.write_bytes(path.read_bytes()[:2000])
+        get_error_message(path, message)
 
     def test_an_npy_cut_short_while_it_is_read(self, tmp_path):
         """Reading a map beyond the end of its file kills the process, so the reader checks the size."""
@@ -320,12 +340,6 @@ class TestBroken:
         os.truncate(path, 5000)
         with pytest.raises(StoreError, match=r"x\.npy, rows 100 to 119: they could not be read"):
             read_source_block(source, 100, 120)
-
-    def test_an_npy_of_text(self, tmp_path):
-        get_error_message(npy(tmp_path / "x.npy", np.array([["a", "b"]])), "its values are of type <U1, not numbers")
-
-    def test_an_npy_of_objects(self, tmp_path):
-        get_error_message(npy(tmp_path / "x.npy", np.array([[None, 1]])), "x.npy", ".npy")
 
     @pytest.mark.parametrize("shape", [(5,), (2, 3, 4)])
     def test_another_number_of_dimensions(self, tmp_path, shape):
@@ -359,24 +373,6 @@ class TestBroken:
         pytest.importorskip("zarr")
         (tmp_path / "x.zarr").mkdir()
         get_error_message(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
-
-    def test_an_empty_group(self, tmp_path):
-        get_error_message(hdf5(tmp_path / "x.h5"), "no array is called X; it holds nothing")
-
-    def test_an_hdf5_without_x(self, tmp_path):
-        get_error_message(
-            hdf5(tmp_path / "x.h5ad", obs=(X, {}), var=(X, {})), "x.h5ad: no array is called X; it holds obs, var"
-        )
-
-    def test_a_truncated_hdf5(self, tmp_path):
-        path = STORES["HDF5, chunks"](tmp_path, X)
-        path.write_bytes(path.read_bytes()[:2000])
-        get_error_message(path, "x.h5: this is not a whole HDF5 file")
-
-    def test_text_in_hdf5(self, tmp_path):
-        get_error_message(
-            hdf5(tmp_path / "x.h5", X=(np.array([[b"a"]]), {})), "x.h5, X: its values are of type |S1, not numbers"
-        )
 
     def broken_csr(self, tmp_path, **changed):
         h5py = pytest.importorskip("h5py")
@@ -416,26 +412,6 @@ class TestBroken:
         with h5py.File(path, "r+") as file:
             del file["X"].attrs["shape"]
         get_error_message(path, "x.h5ad, X: a sparse matrix without the attribute 'shape'")
-
-    def test_a_parquet_with_text(self, tmp_path):
-        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-        pandas.DataFrame({"a": [1.0, 2.0], "b": ["x", "y"]}).to_parquet(tmp_path / "x.parquet")
-        get_error_message(tmp_path / "x.parquet", "column 'b' holds", "not numbers. Drop it from the file")
-
-    def test_a_parquet_with_lists(self, tmp_path):
-        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-        pandas.DataFrame({"a": [[1.0], [2.0, 3.0]]}).to_parquet(tmp_path / "x.parquet")
-        get_error_message(tmp_path / "x.parquet", "column 'a' holds list", "not numbers")
-
-    def test_a_parquet_with_an_empty_cell(self, tmp_path):
-        A = X.copy()
-        A[77, 12] = np.nan
-        get_error_message(parquet(tmp_path / "x.parquet", A), "first in row 77 (counted from 0), column 'gene 12'")
-
-    def test_a_truncated_parquet(self, tmp_path):
-        path = parquet(tmp_path / "x.parquet", X)
-        path.write_bytes(path.read_bytes()[:-500])
-        get_error_message(path, "x.parquet: this is not a whole Parquet file")
 
     def test_names_of_samples_in_a_parquet_are_no_variable(self, tmp_path):
         path = parquet(tmp_path / "x.parquet", X, index=[f"patient {i}" for i in range(P)])
@@ -535,12 +511,8 @@ class TestOtherFiles:
 
 def test_which_files_are_read_in_blocks(tmp_path, monkeypatch):
     small = npy(tmp_path / "x.npy", X)
-    assert [should_read_in_blocks(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad", "a.csv")] == [
-        True,
-        True,
-        True,
-        False,
-    ]
+    assert all(should_read_in_blocks(tmp_path / name) for name in ("a.zarr", "a.h5", "a.h5ad"))
+    assert not should_read_in_blocks(tmp_path / "a.csv")
     assert not should_read_in_blocks(small)
     assert should_read_in_blocks(small, "1MB")
     monkeypatch.setattr("gpower._utils.memory.get_free_memory", lambda: 4 * small.stat().st_size - 8)
@@ -563,12 +535,8 @@ class TestCache:
         store = open_source(STORES[name](tmp_path, A))
         cached = cache_store(store, tmp_path / "cache")
         assert cached.is_decoded or cached.is_sparse
-        assert (cached.axis, cached.shape, cached.is_sparse, cached.feature_names) == (
-            store.axis,
-            store.shape,
-            store.is_sparse,
-            store.feature_names,
-        )
+        for name in ("axis", "shape", "is_sparse", "feature_names"):
+            assert getattr(cached, name) == getattr(store, name)
         np.testing.assert_array_equal(read_all_ways(StreamedMatrix(cached, LIMIT)), A)
 
     def reading(self, A=X):

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from tests.command_line import write_csv
 
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
@@ -41,29 +42,25 @@ def write(tmp_path):
 
 
 class TestStreams:
-    def binary(self, kind):
-        stream = io.BytesIO()
-        if kind == "npy":
-            np.save(stream, NUMBERS)
-        else:
-            np.savez(stream, X=NUMBERS)
-        return stream.getvalue()
+    @pytest.fixture
+    def send(self, monkeypatch):
+        """Return a function that sends bytes to standard input."""
+        return lambda content: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
-    def test_standard_input(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV.encode())))
+    @pytest.mark.parametrize("content", [CSV.encode(), lzma.compress(CSV.encode())], ids=["plain", "compressed"])
+    def test_standard_input(self, send, content):
+        send(content)
         check(read_table("-"))
 
-    @pytest.mark.parametrize("kind", ["npy", "npz"])
-    def test_the_format_of_a_stream_is_detected_from_its_first_bytes(self, monkeypatch, kind):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(self.binary(kind))))
+    @pytest.mark.parametrize("save", [np.save, np.savez])
+    def test_the_format_of_a_stream_is_detected_from_its_first_bytes(self, send, save):
+        stream = io.BytesIO()
+        save(stream, NUMBERS)
+        send(stream.getvalue())
         check(read_table("-"), None, None)
 
-    def test_compressed(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lzma.compress(CSV.encode()))))
-        check(read_table("-"))
-
-    def test_an_error_names_it(self, monkeypatch):
-        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"a,b\n1,x\n2,3\n")))
+    def test_an_error_names_it(self, send):
+        send(b"a,b\n1,x\n2,3\n")
         with pytest.raises(TableError, match=r"^standard input: line 2, column 'b' holds 'x'"):
             read_table("-")
 
@@ -271,16 +268,14 @@ class TestHints:
             ("s{}", "g{}"),
         ],
     )
-    def test_samples_and_variables_that_look_exchanged(self, write, columns, rows):
-        names = ["id", *(columns.format(j) for j in range(6))]
-        lines = [",".join([rows.format(i), *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
-        hints = self.find_hints(read_table(write("t.csv", "\n".join([",".join(names), *lines]))))
+    def test_samples_and_variables_that_look_exchanged(self, tmp_path, columns, rows):
+        names = [columns.format(j) for j in range(6)], [rows.format(i) for i in range(8)]
+        hints = self.find_hints(read_table(write_csv(tmp_path / "t.csv", self.X, *names)))
         assert hints == ["the rows look like variables and the columns like samples; if so, add --transpose"]
 
-    def test_ordinary_names_give_no_hint(self, write):
-        lines = [",".join([f"GSM{i}", *map(repr, row)]) for i, row in enumerate(self.X.tolist())]
-        head = ",".join(["id", *(f"{j}_at" for j in range(6))])
-        assert self.find_hints(read_table(write("t.csv", "\n".join([head, *lines])))) == []
+    def test_ordinary_names_give_no_hint(self, tmp_path):
+        names = [f"{j}_at" for j in range(6)], [f"GSM{i}" for i in range(8)]
+        assert self.find_hints(read_table(write_csv(tmp_path / "t.csv", self.X, *names))) == []
 
 
 class TestLarge:

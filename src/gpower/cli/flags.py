@@ -168,6 +168,11 @@ def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, F
     }
 
 
+def group_flags(*flags: Flag) -> Flags:
+    """Return the flags by name."""
+    return {flag.name: flag for flag in flags}
+
+
 def override_flags(flags: Flags, **changes: FlagFields) -> Flags:
     """Return the flags with some fields of some flags replaced."""
     return flags | {name: replace(flags[name], **change) for name, change in changes.items()}

@@ -59,38 +59,27 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
         return
     if file.transpose:  # as in the file
         X, columns, rows = X.T, rows, columns
-    suffix = get_format_suffix(file.path)
-    no_index_col = file.index_col is None
-    has_row_numbers = (
-        suffix in (*TEXT_SUFFIXES, ".parquet")
-        and no_index_col
-        and columns
-        and _are_row_names(X[:_MAX_HINT_ROWS], columns[0])
-    )
-    if has_row_numbers and columns:
-        name = columns[0]
-        flag = format_flag("index_col", 0 if name.isdecimal() else name)
+    suffix, no_index_col = get_format_suffix(file.path), file.index_col is None
+    is_text = suffix in TEXT_SUFFIXES
+    first = columns[:1] if columns and no_index_col and (is_text or suffix == ".parquet") else ()
+    row_names = [name for name in first if _are_row_names(X[:_MAX_HINT_ROWS], name)]
+    for name in row_names:
         if rows is None:
-            yield f"column {quote(name)} looks like row names; if it is, add {flag}"
+            kind, flag = "row names", format_flag("index_col", 0 if name.isdecimal() else name)
         else:
-            flag = format_flag("drop", name)
-            yield f"column {quote(name)} looks like row numbers, not a measurement; if it is, add {flag}"
-    if suffix in TEXT_SUFFIXES and no_index_col and rows and _are_measurements(rows):
+            kind, flag = "row numbers, not a measurement", format_flag("drop", name)
+        yield f"column {quote(name)} looks like {kind}; if it is, add {flag}"
+    if is_text and no_index_col and rows and _are_measurements(rows):
         yield (
             f"the first cell of each line was taken for its name, and these are numbers ({format_names(rows)}); if "
             "they are measurements, the lines have one cell more than the header: write thousands without a separator"
         )
-    if (
-        suffix in TEXT_SUFFIXES
-        and file.header is None
-        and columns is None
-        and _are_column_names(X[0], X[1:_MAX_HINT_ROWS])
-    ):
+    if is_text and file.header is None and columns is None and _are_column_names(X[0], X[1:_MAX_HINT_ROWS]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
     if not covariance and not file.transpose and _are_axes_swapped(columns, rows):
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
-    if not (covariance or has_row_numbers) and table.feature_names:
+    if not (covariance or row_names) and table.feature_names:
         odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names, is_scaled=scale)
         if odd:
             drop = format_flag("drop_rows" if file.transpose else "drop", odd)

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +25,6 @@ def _make_list_parser(parse_item: Parser, expected: str = "a name", allow_scalar
     return parse
 
 
-_make_int_list_parser = partial(_make_list_parser, int, "a whole number")
-_make_float_list_parser = partial(_make_list_parser, float, "a number")
-
-
 def _add_keyword(keyword: str, value: object, parser: Parser) -> Parser:
     """Return a parser that also accepts `keyword`, which stands for `value`."""
     return lambda text: value if text == keyword else parser(text)
@@ -38,9 +33,6 @@ def _add_keyword(keyword: str, value: object, parser: Parser) -> Parser:
 def _parse_name_or_position(text: str) -> int | str:
     """Return a position if the text is digits, else the name."""
     return int(text) if str(text).isdecimal() else text
-
-
-_COUNT_OR_SHARE = "a whole number, or a share up to 100%, such as 90%"
 
 
 def _parse_count_or_share(text: str) -> int | float:
@@ -65,9 +57,11 @@ def _expand_home(text: str | Path) -> Path:
         return Path(text)
 
 
-def _parse_covariance_switch(is_precomputed: bool) -> str | None:
-    """Return the value of the parameter `covariance` for a switch."""
-    return "precomputed" if is_precomputed else None
+_parse_ints = _make_list_parser(int, "a whole number", allow_scalar=True)
+_parse_floats = _make_list_parser(float, "a number", allow_scalar=True)
+_parse_counts_or_shares = _make_list_parser(
+    _parse_count_or_share, "a whole number, or a share up to 100%, such as 90%", allow_scalar=True
+)
 
 
 def _make_option_spec(parser: Parser, metavar: str) -> OptionSpec:
@@ -83,25 +77,20 @@ OPTION_SPECS: dict[str, OptionSpec] = {
     "path": (Path, {"parser": _expand_home, "metavar": "FILE"}),
     "folder": (Path, {"parser": _expand_home, "metavar": "DIR"}),
     "count": (int, {"count": True}),
-    '{None, "precomputed"}': (bool, {"callback": _parse_covariance_switch}),
+    '{None, "precomputed"}': (bool, {"callback": lambda is_on: "precomputed" if is_on else None}),
     'int or "auto"': _make_option_spec(_add_keyword("auto", "auto", int), "N|auto"),
-    'int or sequence of int or "auto"': _make_option_spec(
-        _add_keyword("auto", "auto", _make_int_list_parser(allow_scalar=True)), "N,...|auto"
-    ),
-    "int or sequence of int": _make_option_spec(_make_int_list_parser(allow_scalar=True), "N,..."),
-    "float or sequence of float": _make_option_spec(_make_float_list_parser(allow_scalar=True), "X,..."),
-    "sequence of int": _make_option_spec(_make_int_list_parser(), "N,..."),
-    "sequence of float": _make_option_spec(_make_float_list_parser(), "X,..."),
+    'int or sequence of int or "auto"': _make_option_spec(_add_keyword("auto", "auto", _parse_ints), "N,...|auto"),
+    "int or sequence of int": _make_option_spec(_parse_ints, "N,..."),
+    "float or sequence of float": _make_option_spec(_parse_floats, "X,..."),
+    "sequence of int": _make_option_spec(_make_list_parser(int, "a whole number"), "N,..."),
+    "sequence of float": _make_option_spec(_make_list_parser(float, "a number"), "X,..."),
     "sequence of str": _make_option_spec(_make_list_parser(str), "NAME,..."),
     "sequence of int or str, or one each": _make_option_spec(_parse_name_lists, "NAME,...[;...]"),
     "sequence of labels or dict": _make_option_spec(str, "FILE|COLUMN"),
     "sequence of float or dict": _make_option_spec(str, "FILE"),
-    "int, float or sequence of these": _make_option_spec(
-        _make_list_parser(_parse_count_or_share, _COUNT_OR_SHARE, allow_scalar=True), "N,...|S%"
-    ),
+    "int, float or sequence of these": _make_option_spec(_parse_counts_or_shares, "N,...|S%"),
     'int, float or sequence of these or "auto"': _make_option_spec(
-        _add_keyword("auto", "auto", _make_list_parser(_parse_count_or_share, _COUNT_OR_SHARE, allow_scalar=True)),
-        "N,...|S%|auto",
+        _add_keyword("auto", "auto", _parse_counts_or_shares), "N,...|S%|auto"
     ),
     "int or str": _make_option_spec(_parse_name_or_position, "NAME"),
     "sequence of int or str": _make_option_spec(_make_list_parser(_parse_name_or_position), "NAME,..."),

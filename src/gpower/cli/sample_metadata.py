@@ -5,34 +5,22 @@ from typing import Any
 
 from gpower._utils.text import format_names
 from gpower.cli.console import OutputSink
-from gpower.cli.flags import Flag
+from gpower.cli.flags import Flag, group_flags
 from gpower.cli.options import OptionValues
 from gpower.cli.tables import InputTable
 
-METADATA_FLAGS = {
-    flag.name: flag
-    for flag in (
-        Flag(
-            "metadata",
-            "path",
-            help="Text table with a row of metadata for each sample, matched by the names of the samples.",
-        ),
-        Flag(
-            "metadata_by_order",
-            "bool",
-            False,
-            "Match the rows of the metadata to the samples by their order, not by name.",
-        ),
-        Flag(
-            "covariates",
-            "sequence of str",
-            help="Columns of --metadata, as age,sex, whose linear effect on the variables is removed; with "
-            "--covariance, variables of DATA.",
-            metavar="COLUMN,...",
-        ),
-        Flag("batch", "str", help="Column of --metadata with batches, each of which is centred.", metavar="COLUMN"),
-    )
-}
+METADATA_FLAGS = group_flags(
+    Flag("metadata", "path", None, "Text table with a row of metadata for each sample, matched by the sample names."),
+    Flag("metadata_by_order", "bool", False, "Match the rows of the metadata to the samples by order, not by name."),
+    Flag(
+        "covariates",
+        "sequence of str",
+        help="Columns of --metadata, as age,sex, whose linear effect on the variables is removed; with "
+        "--covariance, variables of DATA.",
+        metavar="COLUMN,...",
+    ),
+    Flag("batch", "str", help="Column of --metadata with batches, each of which is centred.", metavar="COLUMN"),
+)
 
 
 @dataclass(frozen=True)

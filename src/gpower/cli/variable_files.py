@@ -33,12 +33,10 @@ def resolve_variable_options(options: OptionValues, feature_names: Sequence[str]
     for name, parse_cell in _FILE_CELL_PARSERS.items():
         if isinstance(options.get(name), str):
             path = Path(options[name])
-            is_gmt = name == "groups" and ".gmt" in path.suffixes
-            options[name] = (
-                _read_gmt_groups(path, feature_names)
-                if is_gmt
-                else _read_variable_values(path, feature_names, parse_cell)
-            )
+            if name == "groups" and ".gmt" in path.suffixes:
+                options[name] = _read_gmt_groups(path, feature_names)
+            else:
+                options[name] = _read_variable_values(path, feature_names, parse_cell)
     for name in ("include", "exclude"):
         if options.get(name) is not None:
             lists = [[_parse_variable(text, feature_names) for text in part] for part in options[name]]
@@ -50,21 +48,12 @@ def _parse_variable(text: str, feature_names: Sequence[str]) -> int | str:
     return int(text) if text.isdecimal() and text not in feature_names else text
 
 
-def _read_text_cells(path: Path) -> list[list[str]]:
-    """Return the cells of a text table, row by row."""
-    from gpower.io.tables.delimited import split_table_rows
-    from gpower.io.tables.table import TableFile
-    from gpower.io.tables.text_file import open_text
-
-    with open_text(path) as lines:
-        return [[cell.strip() for cell in cells] for _, cells in split_table_rows(TableFile(path), lines)[1]]
-
-
 def _read_variable_values(path: Path, feature_names: Sequence[str], parse_cell: Callable[[str], object]) -> object:
     """Read a value per variable: a dictionary by name from two columns, a list from one; skip a header line."""
     from gpower.datasets import TableError
+    from gpower.io.tables.delimited import read_text_cells
 
-    rows = _read_text_cells(path)
+    rows = read_text_cells(path)
     if not rows or len({len(row) for row in rows}) > 1 or len(rows[0]) > 2:
         raise TableError(path, "a line for each variable is needed: its name and the value, or the value alone")
     has_header = (
@@ -72,18 +61,15 @@ def _read_variable_values(path: Path, feature_names: Sequence[str], parse_cell: 
         if len(rows[0]) == 1
         else rows[0][0] not in feature_names and not rows[0][0].isdecimal()
     )
-    values = []
-    for number, row in enumerate(rows[int(has_header) :], 1 + int(has_header)):
+    values, body = [], rows[int(has_header) :]
+    for number, row in enumerate(body, 1 + int(has_header)):
         try:
             values.append(parse_cell(row[-1]))
         except ValueError:
             raise TableError(path, f"line {number}: {row[-1]!r} is not a number") from None
     if len(rows[0]) == 1:
         return values
-    return {
-        _parse_variable(row[0], feature_names): value
-        for row, value in zip(rows[int(has_header) :], values, strict=True)
-    }
+    return {_parse_variable(row[0], feature_names): value for row, value in zip(body, values, strict=True)}
 
 
 def _read_gmt_groups(path: Path, feature_names: Sequence[str]) -> dict[str, str]:
@@ -106,8 +92,9 @@ def _read_gmt_groups(path: Path, feature_names: Sequence[str]) -> dict[str, str]
 def _read_text_column(path: Path, name: str) -> list[str]:
     """Return the column of a text table with a heading."""
     from gpower.datasets import TableError
+    from gpower.io.tables.delimited import read_text_cells
 
-    header, *rows = _read_text_cells(path)
+    header, *rows = read_text_cells(path)
     if name not in header:
         raise TableError(path, f"there is no column {name!r}, nor a file of that name, for --groups")
     column = header.index(name)

@@ -186,9 +186,8 @@ def plot_correlation_circle(
         axis.label.set_color(get_group_colour(owner))
     note = "colours: component of the larger loading\ninner circle: half of the variance explained"
     write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
-    selection = (
-        f"the {len(shown)} nearest to the circle, of {len(used)}" if len(shown) < len(used) else f"all {len(used)}"
-    )
+    n_shown, n_used = len(shown), len(used)
+    selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     set_left_title(panel, f"Correlations of {selection} variables in use")
     place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=tips)
     return panel

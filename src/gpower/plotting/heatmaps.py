@@ -105,9 +105,8 @@ def plot_support(
         return panel
     loadings = components[:, shown]
     largest = float(np.abs(loadings).max())
-    row_labels = [
-        f"Component {j + 1}, {format_percent(share)}" for j, share in enumerate(model.explained_variance_ratio_)
-    ]
+    shares = map(format_percent, model.explained_variance_ratio_)
+    row_labels = [f"Component {j}, {share}" for j, share in enumerate(shares, 1)]
     style = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
     cells = draw_cells(panel, np.ma.masked_equal(loadings, 0), row_labels, [names[i] for i in shown], **style)
     panel.tick_params(axis="x", rotation=90)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
@@ -146,17 +146,15 @@ def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> No
         raise ValueError(f"names has {len(names)} entries, but X has {len(scores)} samples.")
     spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)
     order = np.argsort(-np.sum(((scores - scores.mean(axis=0)) / spread) ** 2, axis=1), kind="stable")
-    outer = order[:MAX_LABELLED_SAMPLES]
-    labels = [escape_label(names[i]) for i in outer]
-    place_labels(
-        axes,
-        scores[outer],
-        labels,
-        ["0.25"] * len(labels),
-        blocked_points=scores[outer],
-        avoided_points=scores,
-        n_unlabelled=len(names) - len(labels),
-    )
+    _write_sample_names(axes, scores, order, names)
+
+
+def _write_sample_names(axes: Panel, points: Array, order: NDArray[np.intp], names: Sequence[str]) -> None:
+    """Write the names of the first samples of an order next to their points, (n_samples, 2), and count the others."""
+    shown = order[:MAX_LABELLED_SAMPLES]
+    labels, colours = [escape_label(names[i]) for i in shown], ["0.25"] * len(shown)
+    places = {"blocked_points": points[shown], "avoided_points": points}
+    place_labels(axes, points[shown], labels, colours, **places, n_unlabelled=len(order) - len(shown))
 
 
 def plot_pairs(
@@ -297,14 +295,5 @@ def plot_outliers(
     counts = f"{by_t2} by T², {by_residual} by residual, {beyond.all(axis=1).sum()} by both, of {len(distances)}"
     write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
-    named = order[is_outlier[order]][:MAX_LABELLED_SAMPLES]
-    place_labels(
-        panel,
-        distances[named],
-        [escape_label(labels[i]) for i in named],
-        ["0.25"] * len(named),
-        blocked_points=distances[named],
-        avoided_points=distances,
-        n_unlabelled=int(is_outlier.sum()) - len(named),
-    )
+    _write_sample_names(panel, distances, order[is_outlier[order]], labels)
     return panel

@@ -91,9 +91,8 @@ def _make_figure(name: str, x_label: str, y_label: str, tools: str, height: int 
     chart = import_bokeh("plotting").figure(name=f"figure-{name}", **options)
     chart.toolbar.logo = chart.toolbar.active_drag = None
     chart.min_border = 8
-    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = (
-        None  # transparent, so that the background of the page shows
-    )
+    # transparent, so that the background of the page shows
+    chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
     chart.xaxis.axis_label, chart.yaxis.axis_label = models.PlainText(text=x_label), models.PlainText(text=y_label)
     chart.xaxis.axis_label_text_font_style = chart.yaxis.axis_label_text_font_style = "normal"
     return chart
@@ -104,14 +103,10 @@ def _add_hover(chart: Any, renderers: list[Any], fields: list[tuple[str, str]]) 
     formatters = {
         text.removesuffix(HOVER_NUMBER_FORMAT): "printf" for _, text in fields if text.endswith(HOVER_NUMBER_FORMAT)
     }
-    tooltips = [(_escape_hover_label(name), text) for name, text in fields]
+    # @ and $ would begin a field in the label of a tooltip.
+    tooltips = [(name.replace("@", "＠").replace("$", "＄"), text) for name, text in fields]
     hover = import_bokeh("models").HoverTool(renderers=renderers, tooltips=tooltips, formatters=formatters)
     chart.add_tools(hover)
-
-
-def _escape_hover_label(name: str) -> str:
-    """Replace @ and $, which would begin a field in the label of a tooltip, by their full-width forms."""
-    return name.replace("@", "＠").replace("$", "＄")
 
 
 def _activate_lasso(chart: Any) -> None:
@@ -182,11 +177,8 @@ def make_outliers_chart(samples: ReportSamples, source: Any) -> Any:
     span = import_bokeh("models").Span
     for limit, dimension in zip(samples.limits, ("height", "width"), strict=True):
         chart.add_layout(span(location=limit, dimension=dimension, line_color=VERMILION, line_dash="dashed"))
-    _add_hover(
-        chart,
-        [dots],
-        [("sample", "@name"), ("T²", f"@inside{HOVER_NUMBER_FORMAT}"), ("residual", f"@outside{HOVER_NUMBER_FORMAT}")],
-    )
+    numbers = [("T²", f"@inside{HOVER_NUMBER_FORMAT}"), ("residual", f"@outside{HOVER_NUMBER_FORMAT}")]
+    _add_hover(chart, [dots], [("sample", "@name"), *numbers])
     _activate_lasso(chart)
     return chart
 
@@ -211,14 +203,12 @@ def make_loadings_chart(contents: ReportContent) -> Any:
     chart.segment("x", 0, "x", "y", source=source, line_color="colour", line_alpha=0.6, nonselection_line_alpha=0.3)
     style = {"size": 9, "line_color": None, "nonselection_fill_alpha": 0.35}
     dots = chart.scatter("x", "y", source=source, fill_color="colour", **style)
-    chart.xaxis.ticker, chart.xgrid.visible = _find_label_positions(listed), False
-    chart.xaxis.major_label_overrides = _make_tick_labels(listed)
+    positions = _find_label_positions(listed)
+    chart.xaxis.ticker, chart.xgrid.visible = positions, False
+    chart.xaxis.major_label_overrides = {position: f"{listed[position][0].number}" for position in positions}
     rows = [("variable", "@name"), ("component", "@component"), ("loading", "@y{+0.0000}")]
-    _add_hover(
-        chart,
-        [dots],
-        [*rows, ("mean", f"@mean{HOVER_NUMBER_FORMAT}"), ("standard deviation", f"@spread{HOVER_NUMBER_FORMAT}")],
-    )
+    rows += [("mean", f"@mean{HOVER_NUMBER_FORMAT}"), ("standard deviation", f"@spread{HOVER_NUMBER_FORMAT}")]
+    _add_hover(chart, [dots], rows)
     return chart
 
 
@@ -226,11 +216,6 @@ def _find_label_positions(listed_loadings: list[Any]) -> list[int]:
     """Return the position of the tick label of each component: the middle of its loadings."""
     numbers = [component.number for component, _ in listed_loadings]
     return [numbers.index(number) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
-
-
-def _make_tick_labels(listed_loadings: list[Any]) -> dict[float, str]:
-    """Return the number of each component by the position of its tick label."""
-    return {position: f"{listed_loadings[position][0].number}" for position in _find_label_positions(listed_loadings)}
 
 
 def make_scree_chart(contents: ReportContent) -> Any:

@@ -17,6 +17,7 @@ from gpower._utils.text import NumberedNames, make_names_unique
 from gpower.analysis.association import Association, Metadata, align_metadata, associate
 from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
+from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
 from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
@@ -182,21 +183,14 @@ class ReportContent:
             is_model=True,
         )
         points = [model]
-        for i, cardinality in enumerate(path.cardinality):
-            rows = path.components(i)
-            points.append(
-                PathPoint(
-                    tuple(cardinality.tolist()),
-                    float(path.explained_variance_ratio[i].sum()),
-                    float(path.share_of_pca[i]),
-                    tuple(
-                        _select_largest({self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z).tolist()})
-                        for z in rows.toarray()
-                    ),
-                )
-            )
-        others = [point for point in points[1:] if point.cardinality != model.cardinality]
-        return sorted([model, *others], key=lambda point: point.mean_cardinality)
+        for i, cardinality in enumerate(map(tuple, path.cardinality.tolist())):
+            if cardinality == model.cardinality:
+                continue
+            rows = path.components(i).toarray()
+            named = [{self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z).tolist()} for z in rows]
+            shares = float(path.explained_variance_ratio[i].sum()), float(path.share_of_pca[i])
+            points.append(PathPoint(cardinality, *shares, tuple(map(_select_largest, named))))
+        return sorted(points, key=lambda point: point.mean_cardinality)
 
     @property
     def path_start_index(self) -> int:
@@ -246,7 +240,7 @@ def collect_content(
     omitted = find_identifying_columns(columns) if anonymise else ()
     shown_columns = {name: values for name, values in columns.items() if name not in omitted}
     results.check_shapes(bare_model.components_.shape)
-    used = _find_used_variables(to_numpy(bare_model.components_))
+    used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
     data_warnings = _check_same_samples(bare_model, matrix, used)
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
     row_names = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
@@ -313,12 +307,6 @@ def _read_sample_names(X: Any, n_samples: int) -> list[str]:
     """Return the index of a frame as names, or s0, s1, …."""
     index = getattr(X, "index", None)
     return [f"s{i}" for i in range(n_samples)] if index is None or callable(index) else [str(name) for name in index]
-
-
-def _find_used_variables(components: Array) -> NDArray[np.intp]:
-    """Return the indices of the variables with a loading, by decreasing largest absolute loading."""
-    largest = np.abs(components).max(axis=0)
-    return np.argsort(-largest, kind="stable")[: np.count_nonzero(largest)]
 
 
 def _make_components(

@@ -44,26 +44,18 @@ def _make_workbook_cell(openpyxl: object, sheet: object, value: object) -> objec
 
 def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
     """Yield the title and the rows of each sheet."""
-    yield (
-        "components",
-        [
-            ("component", "variables", "share of variance", "running total", "proven share of the best possible", "p"),
-            *(
-                (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
-                for c in contents.components
-            ),
-        ],
-    )
-    yield (
-        "loadings",
-        [
-            ("component", "variable", "loading", "mean", "standard deviation", "chosen again"),
-            *(
-                (c.number, v.name, v.loading, v.mean, v.standard_deviation, v.selection_frequency)
-                for c, v in contents.listed_loadings
-            ),
-        ],
-    )
+    components: list[tuple[object, ...]] = [
+        (c.number, len(c.variables), c.explained_share, c.cumulative_share, c.optimality_ratio, c.p_value)
+        for c in contents.components
+    ]
+    shares = ("share of variance", "running total", "proven share of the best possible")
+    yield "components", [("component", "variables", *shares, "p"), *components]
+    loadings = [
+        (c.number, v.name, v.loading, v.mean, v.standard_deviation, v.selection_frequency)
+        for c, v in contents.listed_loadings
+    ]
+    headings: tuple[str, ...] = ("component", "variable", "loading", "mean", "standard deviation", "chosen again")
+    yield "loadings", [headings, *loadings]
     if contents.samples is not None:
         yield "scores", _list_score_rows(contents.samples)
     if contents.results.enrichment is not None:
@@ -76,12 +68,8 @@ def _list_sheets(contents: ReportContent) -> Iterator[tuple[str, SheetRows]]:
 
 def _list_score_rows(samples: ReportSamples) -> SheetRows:
     """Yield the header and a row for each sample: scores, distances and metadata."""
-    columns = [
-        samples.sample_names,
-        *samples.scores.T.tolist(),
-        samples.hotelling_t2.tolist(),
-        samples.squared_residual.tolist(),
-    ]
+    numbers = np.vstack([samples.scores.T, samples.hotelling_t2, samples.squared_residual])
+    columns = [samples.sample_names, *numbers.tolist()]
     for column in samples.metadata_columns.values():
         pairs = zip(column.values, column.is_known, strict=True)
         columns.append([value if is_known else None for value, is_known in pairs])
@@ -92,9 +80,8 @@ def _list_score_rows(samples: ReportSamples) -> SheetRows:
 def _list_association_rows(association: Association) -> SheetRows:
     """Yield the header and a row for each component and column of metadata: strength and p-values."""
     yield ("component", "metadata", "test", "strength", "p", "corrected p")
-    for j, strengths in enumerate(association.strength * np.where(association.sign, association.sign, 1)):
-        numbers = zip(
-            strengths.tolist(), association.p_values[j].tolist(), association.adjusted_p_values[j].tolist(), strict=True
-        )
-        for name, test, values in zip(association.names, association.tests, numbers, strict=True):
-            yield (j + 1, name, test, *values)
+    signed = association.strength * np.where(association.sign, association.sign, 1)
+    numbers = np.stack([signed, association.p_values, association.adjusted_p_values], axis=-1)
+    for number, rows in enumerate(numbers.tolist(), 1):
+        for name, test, values in zip(association.names, association.tests, rows, strict=True):
+            yield (number, name, test, *values)

@@ -53,20 +53,20 @@ def render_page(contents: ReportContent, title: str) -> str:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     filters = {"name": text.format_name, "percent": format_percent, "at_least": text.format_lower_bound}
-    filters |= {
-        "signed": text.format_signed,
-        "rounded": text.format_rounded,
-        "probability": text.format_p_value,
-        "exact": format_exact,
-    }
-    markup = jinja2.utils.markupsafe
-    filters["breakable"] = lambda name: markup.escape(name).replace("_", markup.Markup("_<wbr>"))
+    filters |= {"signed": text.format_signed, "rounded": text.format_rounded}
+    filters |= {"probability": text.format_p_value, "exact": format_exact}
+    # Marks text that is our own, or escaped already, so that the template does not escape it.
+    mark_safe = jinja2.utils.markupsafe.Markup
+    filters["breakable"] = lambda name: mark_safe.escape(name).replace("_", mark_safe("_<wbr>"))
     environment.filters |= filters
-    template = environment.from_string((TEMPLATE_FOLDER / "page.html").read_text(encoding="utf-8"))
+    page, page_script, style = (
+        (TEMPLATE_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "js", "css")
+    )
     bokeh_script = _read_bokeh_script()
-    page_script = (TEMPLATE_FOLDER / "page.js").read_text(encoding="utf-8")
+    data = serialize_charts(make_charts(contents))
+    data["path"] = [_encode_path_point(point) for point in contents.path_points]
     return str(
-        template.render(
+        environment.from_string(page).render(
             title=title,
             contents=contents,
             samples=contents.samples,
@@ -76,24 +76,13 @@ def render_page(contents: ReportContent, title: str) -> str:
             words=words,
             pairs=_list_component_pairs(contents),
             today=date.today().isoformat(),
-            style=_mark_safe(jinja2, (TEMPLATE_FOLDER / "page.css").read_text(encoding="utf-8")),
+            style=mark_safe(style),
             policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
-            data=_mark_safe(
-                jinja2,
-                text.encode_script_json(
-                    serialize_charts(make_charts(contents))
-                    | {"path": [_encode_path_point(point) for point in contents.path_points]}
-                ),
-            ),
-            bokeh_script=_mark_safe(jinja2, bokeh_script),
-            page_script=_mark_safe(jinja2, page_script),
+            data=mark_safe(text.encode_script_json(data)),
+            bokeh_script=mark_safe(bokeh_script),
+            page_script=mark_safe(page_script),
         )
     )
-
-
-def _mark_safe(jinja2: Any, content: str) -> Any:
-    """Mark text that is our own, or escaped already, so that the template does not escape it."""
-    return jinja2.utils.markupsafe.Markup(content)
 
 
 @cache

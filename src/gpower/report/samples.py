@@ -74,18 +74,13 @@ class ReportSamples:
         """
         order = np.random.default_rng().permutation(len(self.row_indices))
         names = [f"sample {i}" for i in range(1, len(order) + 1)]
-        return replace(
-            self._reorder(order), sample_names=names, omitted_columns=(*self.omitted_columns, *omitted_columns)
-        )
-
-    def _reorder(self, order: NDArray[np.intp]) -> ReportSamples:
-        """Return the samples in another order."""
         arrays = {
             name: getattr(self, name)[order]
             for name in ("row_indices", "scores", "hotelling_t2", "squared_residual", "variable_values")
         }
         columns = {name: _take_column_rows(column, order) for name, column in self.metadata_columns.items()}
-        return replace(self, **arrays, sample_names=[self.sample_names[i] for i in order], metadata_columns=columns)
+        omitted = (*self.omitted_columns, *omitted_columns)
+        return replace(self, **arrays, sample_names=names, metadata_columns=columns, omitted_columns=omitted)
 
 
 def collect_samples(
@@ -101,23 +96,18 @@ def collect_samples(
         raise ValueError(f"sample_names has {len(sample_names)} entries, but X has {n} samples.")
     columns = parse_metadata(metadata, n) if metadata else {}
     shown_columns = dict(list(columns.items())[:MAX_METADATA_COLUMNS])
-    rows = (
-        np.arange(n)
-        if n <= MAX_REPORT_SAMPLES
-        else np.sort(np.random.default_rng(0).permutation(n)[:MAX_REPORT_SAMPLES])
-    )
+    rows = np.arange(n)
+    if n > MAX_REPORT_SAMPLES:
+        rows = np.sort(np.random.default_rng(0).permutation(n)[:MAX_REPORT_SAMPLES])
     shown = matrix[rows]
-    variables = used_variables[: MAX_EMBEDDED_VALUES // max(len(rows), 1)]
+    variables, level = used_variables[: MAX_EMBEDDED_VALUES // max(len(rows), 1)], OUTLIER_LIMIT_LEVEL
     return ReportSamples(
         row_indices=rows,
         sample_names=[str(sample_names[i]) for i in rows],
         scores=np.asarray(model.transform(shown), np.float64),
         hotelling_t2=model.hotelling_t2(shown),
         squared_residual=model.squared_residual(shown),
-        limits=(
-            model.hotelling_t2_limit(OUTLIER_LIMIT_LEVEL),
-            model.squared_residual_limit(matrix, OUTLIER_LIMIT_LEVEL),
-        ),
+        limits=(model.hotelling_t2_limit(level), model.squared_residual_limit(matrix, level)),
         metadata_columns={name: _take_column_rows(column, rows) for name, column in shown_columns.items()},
         variable_indices=variables,
         variable_values=to_dense(shown[:, variables]).astype(np.float32),

@@ -216,19 +216,16 @@ def write_results(
 
     `removed` are the covariates and batches of the samples, as arguments of `transform`.
     """
-    file_names = [
-        write_csv_file(
-            folder / "loadings.csv", {"variable": names} | name_by_component(model.components_), escape_formulas
-        )
-    ]
-    file_names.append(
-        write_csv_file(folder / "loadings_list.csv", _list_nonzero_loadings(model.loadings(names)), escape_formulas)
-    )
+    rows = [(j, name, value) for j, each in enumerate(model.loadings(names), 1) for name, value in each.items()]
+    nonzero = {head: [row[i] for row in rows] for i, head in enumerate(("component", "variable", "loading"))}
+    loadings = {"variable": names} | name_by_component(model.components_)
+    tables: dict[str, dict[str, Any]] = {"loadings.csv": loadings, "loadings_list.csv": nonzero}
     if not is_covariance:
-        scores = compute_score_columns(model, table, removed or {})
-        file_names.append(write_csv_file(folder / "scores.csv", scores, escape_formulas))
+        tables["scores.csv"] = compute_score_columns(model, table, removed or {})
+    for name, columns in tables.items():
+        write_csv_file(folder / name, columns, escape_formulas)
     model.save(folder / "model.npz")
-    return [*file_names, "model.npz"]
+    return [*tables, "model.npz"]
 
 
 def compute_score_columns(model: "SparsePCAEstimator", table: "Table", removed: Mapping[str, Any]) -> dict[str, Any]:
@@ -240,9 +237,3 @@ def compute_score_columns(model: "SparsePCAEstimator", table: "Table", removed: 
     scores = model.transform(table.to_frame_or_array(), **removed)
     scores = compute_on_cluster(scores) if is_dask_array(scores) else scores
     return {"sample": samples} | name_by_component(scores.T)
-
-
-def _list_nonzero_loadings(components: Sequence[Mapping[str, float]]) -> dict[str, object]:
-    """Return columns of the non-zero loadings: component, variable and loading."""
-    rows = [(j, name, value) for j, loadings in enumerate(components, 1) for name, value in loadings.items()]
-    return {head: [row[i] for row in rows] for i, head in enumerate(("component", "variable", "loading"))}

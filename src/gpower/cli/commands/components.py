@@ -59,12 +59,8 @@ def components(
 
     loaded = load_table(data, reading, options, sink)
     removed = read_sample_metadata(loaded, metadata, sink).removed
-    n_features = loaded.table.X.shape[1]
     options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
-    with (
-        sink.print_warnings(),
-        sink.show_progress_bar(f"permuting {n_features} variables") as update,
-    ):
+    with sink.print_warnings(), sink.show_progress_bar(f"permuting {loaded.table.X.shape[1]} variables") as update:
         test = component_test(loaded.table.to_frame_or_array(), **options, **removed, progress=update)
     sink.print_notes(*test.null_distribution.notes)
     sink.print_result(
@@ -86,8 +82,7 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
     print_rows(console, [Column(head, justify="right") for head in headings], rows)
-    n_permutations = test.permuted_variance.shape[0]
-    n_fitted = test.permuted_variance.shape[1]
+    n_permutations, n_fitted = test.permuted_variance.shape
     evidence = f"more than chance at the level {test.level:g}, by up to {n_permutations} permuted tables"
     if test.n_components == n_fitted:
         advice = f"there may be more: test them with --max {2 * n_fitted}"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.flags import Flag, override_flags, read_library_flags
+from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.options import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
@@ -46,14 +46,11 @@ _CROSS_VALIDATION_FLAGS = override_flags(
 MAX_READABLE_NUMBER = 100
 
 #: Where the data are read and the fit runs.
-_PLACE_FLAGS = {
-    flag.name: flag
-    for flag in (
-        Flag("cache", "folder", help="Decode a compressed store once into this folder, and read it from there."),
-        Flag("device", '{"cpu", "cuda"}', "cpu", "cuda: use a GPU, which needs CuPy."),
-        Flag("scheduler", "str", help="Address of a Dask cluster to work on, tcp://…, whose workers can read DATA."),
-    )
-}
+_PLACE_FLAGS = group_flags(
+    Flag("cache", "folder", help="Decode a compressed store once into this folder, and read it from there."),
+    Flag("device", '{"cpu", "cuda"}', "cpu", "cuda: use a GPU, which needs CuPy."),
+    Flag("scheduler", "str", help="Address of a Dask cluster to work on, tcp://…, whose workers can read DATA."),
+)
 
 
 @command(
@@ -167,13 +164,10 @@ def choose_cardinality(
     options = merge_solver_options(options)
     shared = {name: value for name, value in options.items() if name in cv_params}
     search = "joint" if options["method"] == "block" else "sequential"
-    with (
-        sink.print_warnings(),
-        sink.show_progress_bar(f"choosing the number of variables by {cv_options['cv']} folds") as update,
-    ):
-        model = GPowerCV(**shared, **cv_options, search=search, progress=update).fit(
-            input_table.table.to_frame_or_array(), **removed
-        )
+    description = f"choosing the number of variables by {cv_options['cv']} folds"
+    with sink.print_warnings(), sink.show_progress_bar(description) as update:
+        model = GPowerCV(**shared, **cv_options, search=search, progress=update)
+        model.fit(input_table.table.to_frame_or_array(), **removed)
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
     choices = ", ".join(
         f"{number} (or {first} to {last})" if first < last else str(number)

@@ -58,29 +58,20 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         for line in describe_groups_used(model):
             print_line(console, line)
     elif "grid" in arrays:
-        print_line(
-            console,
-            f"{arrays['grid'].size} points of {header['kind']}, {arrays['grid'][0]:g} to {arrays['grid'][-1]:g}",
-        )
+        grid = arrays["grid"]
+        print_line(console, f"{grid.size} points of {header['kind']}, {grid[0]:g} to {grid[-1]:g}")
     else:
         print_line(console, f"It holds {format_names(sorted(arrays))}")
-    options = [
-        f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}"
-        for name, value in _find_changed_params(header).items()
-    ]
-    print_line(console, f"Options: {', '.join(options) if options else 'as by default'}")
+    params = _find_changed_params(header).items()
+    options = ", ".join(f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}" for name, value in params)
+    print_line(console, f"Options: {options or 'as by default'}")
 
 
 def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
     """Return number, cardinality, share of variance and names of the largest loadings of each component."""
     shares = [format_percent(float(share)) for share in model.explained_variance_ratio_]
     return [
-        {
-            "component": j,
-            "variables": len(loadings),
-            "variance": share,
-            "largest": format_names(list(loadings)[:top]),
-        }
+        {"component": j, "variables": len(loadings), "variance": share, "largest": format_names(list(loadings)[:top])}
         for j, (loadings, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)
     ]
 

@@ -8,7 +8,7 @@ from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
 from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, choose_cardinality, fit_model
 from gpower.cli.console import OutputSink
-from gpower.cli.flags import Flag, override_flags, read_library_flags
+from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import (
     GPOWER_FLAGS,
@@ -36,14 +36,11 @@ _PAGE_FLAGS = override_flags(
     title={"default": None, "help": "Title of the page; by default it names the table."},
 )
 
-_RESULT_FLAGS = {
-    flag.name: flag
-    for flag in (
-        Flag("path", "bool", False, "Also show the variance that every number of variables explains."),
-        Flag("stability", "bool", False, "Also show how often each variable is chosen from 100 random halves."),
-        Flag("test", "bool", False, "Also compare the components with those of permuted tables."),
-    )
-}
+_RESULT_FLAGS = group_flags(
+    Flag("path", "bool", False, "Also show the variance that every number of variables explains."),
+    Flag("stability", "bool", False, "Also show how often each variable is chosen from 100 random halves."),
+    Flag("test", "bool", False, "Also compare the components with those of permuted tables."),
+)
 
 
 @command(

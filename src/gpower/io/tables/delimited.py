@@ -63,6 +63,12 @@ def read_delimited(file: TableFile) -> Table:
         return build_table_from_rows(*split_table_rows(file, lines))
 
 
+def read_text_cells(path: Path) -> list[list[str]]:
+    """Return the cells of a text table without surrounding blanks, row by row, its headings first."""
+    with open_text(path) as lines:
+        return [[cell.strip() for cell in cells] for _, cells in split_table_rows(TableFile(path), lines)[1]]
+
+
 def split_table_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[NumberedRow]]:
     """Return the file with its separator filled in, and an iterator over the rows that are not blank."""
     above = first = ""  # the last blank line or comment above the table, and the first line of the table

@@ -8,9 +8,8 @@ from pathlib import Path
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
 from gpower._utils.warnings import warn
-from gpower.io.tables.delimited import split_table_rows
-from gpower.io.tables.table import TableError, TableFile
-from gpower.io.tables.text_file import open_text
+from gpower.io.tables.delimited import read_text_cells
+from gpower.io.tables.table import TableError
 
 
 def read_metadata(
@@ -58,8 +57,7 @@ def read_metadata(
     {'age': ['40', '50']}
     """
     path = Path(path)
-    with open_text(path) as lines:
-        rows = [[cell.strip() for cell in cells] for _, cells in split_table_rows(TableFile(path), lines)[1]]
+    rows = read_text_cells(path)
     if len(rows) < 2:
         raise TableError(path, "there is no row below the headings")
     headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])

@@ -17,25 +17,12 @@ __all__ = ["collapse_probes", "read_probe_genes"]
 
 # Headings, in lower case, of the columns of probes and of genes, most specific first.
 _PROBE_HEADINGS = (
-    "id",
-    "id_ref",
-    "probe set id",
-    "composite element name",
-    "reporter name",
-    "probe_id",
-    "probe id",
-    "probeid",
+    *("id", "id_ref", "probe set id", "composite element name", "reporter name"),
+    *("probe_id", "probe id", "probeid"),
 )
 _GENE_HEADINGS = (
-    "gene symbol",
-    "gene_symbol",
-    "genesymbol",
-    "symbol",
-    "hugo",
-    "hgnc",
-    "gene name",
-    "gene_name",
-    "ilmn_gene",
+    *("gene symbol", "gene_symbol", "genesymbol", "symbol", "hugo", "hgnc"),
+    *("gene name", "gene_name", "ilmn_gene"),
 )
 _GENE_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
 _NO_GENE_MARKERS = frozenset({"", "---", "na", "n/a", "null", "none"})

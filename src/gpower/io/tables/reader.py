@@ -247,10 +247,6 @@ def _deduplicate_feature_names(table: Table) -> Table:
     return replace(table, feature_names=names, notes=(*table.notes, *notes))
 
 
-def _read_npy_table(file: TableFile) -> Table:
-    return Table(read_npy(file.path))
-
-
 _ROW_TABLE_OPTIONS = ("index_col", "header", "drop", "drop_rows", "transpose")
 # Reader of each kind of file, and the options that it supports.
 _READERS_BY_KIND: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]] = {
@@ -258,7 +254,7 @@ _READERS_BY_KIND: dict[str, tuple[Callable[[TableFile], Table], tuple[str, ...]]
     ".xlsx": (read_workbook, (*_ROW_TABLE_OPTIONS, "key", "skip")),
     ".gct": (read_gct, ("drop", "drop_rows")),
     ".parquet": (read_parquet, ("index_col", "drop", "transpose")),
-    ".npy": (_read_npy_table, ("transpose",)),
+    ".npy": (lambda file: Table(read_npy(file.path)), ("transpose",)),
     ".npz": (read_npz_table, ("key", "transpose")),
     ".mtx": (read_matrix_market, ("transpose",)),
     _SERIES_MATRIX_KIND: (read_series_matrix, ("drop",)),
