@@ -142,6 +142,26 @@ def test_units_of_a_block_beyond_the_rank_are_zero_with_a_warning(options, wide)
     assert sum("no active variable, all zero" in str(each.message) for each in caught) == 1
 
 
+@pytest.mark.parametrize("seed", [6, 7, 18])
+def test_rounding_does_not_choose_the_variables_of_a_block_beyond_the_rank(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((30, 3)) @ rng.standard_normal((3, 13))
+    tables = X, *(X * (1 + 1e-13 * rng.uniform(-1, 1, X.shape)) for _ in range(2))
+    with pytest.warns(ConvergenceWarning, match="no active variable"):
+        models = [GPower(4, cardinality=3, method="block").fit(table) for table in tables]
+    for model in models[1:]:
+        assert np.array_equal(model.components_ != 0, models[0].components_ != 0)
+
+
+@pytest.mark.filterwarnings("ignore:.*fewer variables than requested:gpower.GPowerWarning")
+@pytest.mark.parametrize("seed", [0, 4, 6])
+def test_a_block_leaves_out_loadings_that_are_rounding(seed):
+    rng = np.random.default_rng(seed)
+    X = np.repeat(rng.standard_normal((30, 4)), 2, axis=1) * np.tile([1, -1], 4)  # of rank 4, for as many units
+    Z = GPower(4, cardinality=3, method="block").fit(X).components_
+    assert np.all(np.abs(Z[Z != 0]) > 1e-9)
+
+
 def test_constant_columns_are_named_and_get_no_loading():
     X = np.random.default_rng(0).standard_normal((10, 4))
     X[:, 2] = 0.1 + 0.2  # not representable, so that rounding could pass for variance

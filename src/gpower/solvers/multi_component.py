@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, embed_rows, orient, to_host
+from gpower._utils.arrays import Array, asarray_like, embed_rows, orient, stable_argmax, to_host
 from gpower.feasible_sets import CorrelationSet
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
@@ -211,14 +211,14 @@ def _maximize_block_variance(
     """
     sequential_spec = replace(spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation())
     results = (solve_sequential(operator, sequential_spec, rng), block_result)
-    candidates = [to_host(result.Z).astype(np.float64) for result in results]
+    candidates = [to_host(_zero_units_beyond_rank(operator, result).Z).astype(np.float64) for result in results]
     if not spec.sparsity.positive:
         candidates = [maximize_adjusted_variance(operator, Z, spec.cardinalities) for Z in candidates]
 
     def compute_total_variance(Z: Array) -> float:
         return float(Scores.from_loadings(operator, operator.to_backend(Z)).compute_adjusted_variances().sum())
 
-    Z = max(candidates, key=compute_total_variance)
+    Z = candidates[stable_argmax(np.array([compute_total_variance(Z) for Z in candidates]))]
     Z = operator.to_backend(orient(Z).astype(operator.dtype))
     problem = spec.sparsity.make_problem(operator, operator.column_norms, np.asarray(spec.mu), spec.regularization)
     # The point is the orthonormal factor of the scores A Z. Objective and set leave the regularization out.

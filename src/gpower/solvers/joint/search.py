@@ -49,6 +49,9 @@ N_PROJECTED_STARTS, N_SEARCHED_SOLUTIONS, MAX_SWAPS = 4, 2, 200
 VIOLATION_COST = 0.5
 #: Largest number of rounds over all components without a constraint.
 MAX_COORDINATE_ROUNDS = 20
+#: Loading of a unit vector up to which it counts as zero. Rounding makes such loadings of variables that the other
+#: components explain, and the final ascent would use those that are not zero.
+MIN_LOADING = 1e-9
 #: Limits and tolerances of the final ascent on fixed supports.
 LBFGS_OPTIONS = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
 
@@ -95,7 +98,7 @@ class MultiStartBatch:
             support[helps, best[helps] // n] = best[helps] % n
         self.supports[j] = support
         self.Z[..., j] = 0.0
-        self.Z[row, support, j] = u
+        self.Z[row, support, j] = np.where(np.abs(u) > MIN_LOADING, u, 0.0)
 
     def get_member(self, r: int) -> tuple[Array, Supports]:
         """Return the loadings, (n, m), and the supports of start r."""
@@ -197,13 +200,13 @@ class ConstrainedSwaps:
 def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
     """Improve components without a constraint in turn while the total adjusted variance rises; return Z and the total.
 
-    The swaps of a component maximise its variance that is uncorrelated with the scores of all others. S, (n, n), and Z,
-    (n, m), are float64 on the host; `cardinalities` that exceed n count as n.
+    The swaps of a component maximise its variance that is uncorrelated with the scores of all others. A component that
+    is zero stays zero. S, (n, n), and Z, (n, m), are float64 on the host; `cardinalities` that exceed n count as n.
     """
     total = compute_total_adjusted_variance(S, Z)
     for _ in range(MAX_COORDINATE_ROUNDS):
         last_total = total
-        for j in range(len(cardinalities)):
+        for j in np.flatnonzero(Z.any(axis=0)).tolist():
             supports = [support[None] for support in _fill_joint_supports(S, Z, cardinalities)]
             batch = MultiStartBatch(S, Z[None].copy(), supports)
             penalty_matrix = AdjustedVariancePenalty().penalty_matrix(S, np.delete(batch.Z, j, axis=-1))
@@ -288,7 +291,8 @@ def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, fl
 def maximize_adjusted_variance(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
     """Return components without a constraint, found from Z, (n, m), with at least its total adjusted variance.
 
-    Z and the result are on the host, in float64.
+    Z and the result are on the host, in float64. Components that are zero in Z stay zero; those beyond the rank of the
+    matrix must be zero, because rounding would choose their variables.
     """
     total = 0.0
     for _ in range(MAX_JOINT_ROUNDS):
