@@ -313,3 +313,23 @@ def test_a_batch_of_a_covariance_is_refused():
         GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), batch=[1, 1, 2, 2])
     with pytest.raises(ValueError, match="'dose' is none of its 4 variables"):
         GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), covariates=["dose"])
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["array", "CSR"])
+def test_constant_variables_stay_constant_beside_large_covariates(wrap):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 6))
+    X[:, 1] = 5.0
+    seconds = 1.7e9 + 1e3 * rng.standard_normal(50)  # a date
+    model = GPower(2, cardinality=1, scale=True).fit(wrap(X), covariates=seconds)
+    assert model.scale_[1] == 1
+    assert not model.components_[:, 1].any()
+
+
+def test_constant_variables_have_no_share_of_the_variance():
+    X, covariates, _ = make_table(3)
+    rest = residualize(X, covariates)
+    expected = np.mean(1 - rest.var(axis=0) / X.var(axis=0))
+    with_constant = np.column_stack([X, np.full(len(X), 5.0)])
+    model = GPower(1, cardinality=2, scale=True).fit(with_constant, covariates=covariates)
+    assert model.covariate_variance_ratio_ == pytest.approx(expected, rel=1e-10)

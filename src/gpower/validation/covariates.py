@@ -16,7 +16,7 @@ import numpy as np
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, get_variable_name
-from gpower.operators import Container
+from gpower.operators import Container, Moments
 from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
 
@@ -173,7 +173,10 @@ class Covariates:
                 "predict every variable exactly. Pass fewer covariates, or categories with fewer levels."
             )
         back = Vt[:rank].T / s[:rank] / scale[:, None]  # (c, rank): C − mean times this is orthonormal
-        residuals = ResidualMatrix(X, (self.values - mean) @ back, sample_weight=sample_weight)
+        basis = (self.values - mean) @ back
+        if center:  # the means of large covariates, such as dates, leave a rest that constant variables would show
+            basis -= w @ basis / w.sum()
+        residuals = ResidualMatrix(X, basis, sample_weight=sample_weight)
         B = to_host(residuals.B).astype(np.float64)
         return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, residuals.F)
 
@@ -219,16 +222,20 @@ class CovariateRegression:
         R[:, is_predicted] = shift[is_predicted]
         return replace(self, residuals=R)
 
-    def compute_variance_ratio(self, residual_norms: Array, standardized: bool) -> float:
-        """Return the share of the variance that the covariates take, given the norms of the residuals, (n_features,).
+    def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
+        """Return the share of the variance that the covariates take, given the moments of the residuals.
 
-        The variance is that of all variables together; if they are `standardized`, the mean of their shares.
+        The variance is that of all variables together; if they are `standardized`, the mean of their shares. Constant
+        variables, of which the covariates predict rounding errors, do not count.
         """
-        whole = self.fitted_squares + to_host(residual_norms) ** 2
+        eps = float(np.finfo(self.residuals.dtype).eps)
+        rounding = 16 * eps * np.sqrt(moments.total_weight) * np.abs(to_host(moments.mean))
+        fitted = np.where(self.fitted_squares > rounding**2, self.fitted_squares, 0)
+        whole = fitted + to_host(moments.deviation_norms) ** 2
         varies = whole > 0
         if standardized and varies.any():
-            return float(np.mean(self.fitted_squares[varies] / whole[varies]))
-        return float(self.fitted_squares.sum() / whole.sum()) if varies.any() else 0.0
+            return float(np.mean(fitted[varies] / whole[varies]))
+        return float(fitted.sum() / whole.sum()) if varies.any() else 0.0
 
 
 def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
