@@ -280,7 +280,7 @@ def test_unusable_covariates_are_refused(covariates, batch, message):
 
 def test_other_sample_names_are_refused():
     X = pd.DataFrame(make_table(0)[0], index=[f"s{i}" for i in range(P)])
-    with pytest.raises(ValueError, match="Row 0 is 's39' in the covariates and 's0' in X"):
+    with pytest.raises(ValueError, match="Row 0 is 's39' in covariates and 's0' in X"):
         GPower(1, cardinality=3).fit(X, covariates=FRAME.set_axis(X.index[::-1]))
 
 
@@ -333,3 +333,36 @@ def test_constant_variables_have_no_share_of_the_variance():
     with_constant = np.column_stack([X, np.full(len(X), 5.0)])
     model = GPower(1, cardinality=2, scale=True).fit(with_constant, covariates=covariates)
     assert model.covariate_variance_ratio_ == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("pass_as", ["frame", "mapping", "batch"])
+def test_samples_in_another_order_are_refused(pass_as):
+    X = pd.DataFrame(make_table(0)[0], index=[f"s{i}" for i in range(P)])
+    labels = pd.Series(np.tile(["a", "b"], P // 2), index=X.index)
+    arguments = {
+        "frame": lambda values: {"covariates": values.to_frame("site")},
+        "mapping": lambda values: {"covariates": {"site": values}},
+        "batch": lambda values: {"batch": values},
+    }[pass_as]
+    model = GPower(1, cardinality=2).fit(X, **arguments(labels))
+    for call in (model.fit, model.transform):
+        with pytest.raises(ValueError, match=r"Row 0 is 's39' in (covariates|batch) and 's0' in X"):
+            call(X, **arguments(labels[::-1]))
+
+
+def test_batches_are_the_same_only_if_their_numbers_are():
+    X = make_table(0)[0]
+    assert GPower(1, cardinality=2).fit(X, batch=["v1", "v1.0"] * (P // 2)).covariates_levels_.tolist() == [
+        "v1",
+        "v1.0",
+    ]
+    model = GPower(1, cardinality=2).fit(X, batch=[1, 2] * (P // 2))
+    np.testing.assert_array_equal(model.transform(X[:2], batch=[1.0, 2.0]), model.transform(X[:2], batch=["1", "2"]))
+
+
+@pytest.mark.parametrize(
+    "covariates", [{}, pd.DataFrame(index=range(P)), np.zeros((P, 0))], ids=["dict", "frame", "array"]
+)
+def test_no_covariates_in_a_table_of_covariates_are_refused(covariates):
+    with pytest.raises(ValueError, match="covariates has no columns"):
+        GPower(1, cardinality=2).fit(make_table(0)[0], covariates=covariates)

@@ -6,6 +6,7 @@ a column per number and level. The fit sees the residuals of the variables, the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -24,6 +25,8 @@ from gpower.validation.checks import is_sequence
 MIN_RELATIVE_SINGULAR_VALUE = 1e-9
 #: Name of the batch labels among the encoded covariates.
 BATCH_NAME = "batch"
+#: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
+WHOLE_NUMBER = re.compile(r"^([+-]?\d+)\.0\Z")
 NO_BATCH_MESSAGE = "{balance} weights batches equally; pass their labels as batch=."
 
 
@@ -272,10 +275,14 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
         labels = np.asarray(batch, dtype=object)
-        words = [None if _is_missing(label) else str(label).removesuffix(".0") for label in labels.ravel()]
+        words = [None if _is_missing(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
         columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
-    _check_row_names(covariates, row_names)
+    _check_row_names(batch, row_names, "batch")
+    for _, values in columns:
+        _check_row_names(values, row_names, "covariates")
     names = [name for name, _ in columns]
+    if not names:
+        raise ValueError("covariates has no columns; give at least one, or None.")
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise ValueError(f"Two covariates are called {repeated!r}; rename one of them.")
@@ -296,16 +303,19 @@ def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"covariates has the shape {array.shape}; give a table of samples × covariates.")
 
 
-def _check_row_names(covariates: Any, row_names: Any) -> None:
-    """Raise ValueError if the covariates and X are frames with different names of their samples."""
-    index: Any = getattr(covariates, "index", None)
+def _check_row_names(values: Any, row_names: Any, what: str) -> None:
+    """Raise ValueError if a series of values and the frame X have different names of their samples.
+
+    `what` is the argument that contained the values.
+    """
+    index: Any = getattr(values, "index", None)
     if any(names is None or callable(names) or hasattr(names, "step") for names in (index, row_names)):
         return  # not frames, or frames whose samples are only numbered
     if len(index) == len(row_names) and list(index) != list(row_names):
         place = next(i for i, pair in enumerate(zip(index, row_names, strict=True)) if pair[0] != pair[1])
         raise ValueError(
-            f"Row {place} is {index[place]!r} in the covariates and {row_names[place]!r} in X; bring them into the "
-            "same order, as covariates.loc[X.index] does."
+            f"Row {place} is {index[place]!r} in {what} and {row_names[place]!r} in X; bring them into the same order, "
+            f"as {what}.loc[X.index] does."
         )
 
 
