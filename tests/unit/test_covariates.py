@@ -366,3 +366,13 @@ def test_batches_are_the_same_only_if_their_numbers_are():
 def test_no_covariates_in_a_table_of_covariates_are_refused(covariates):
     with pytest.raises(ValueError, match="covariates has no columns"):
         GPower(1, cardinality=2).fit(make_table(0)[0], covariates=covariates)
+
+
+def test_covariates_of_a_covariance_that_are_nearly_collinear_are_both_removed():
+    rng = np.random.default_rng(0)
+    age, change = rng.standard_normal((2, 400))
+    X = rng.standard_normal((400, 6)) + 3 * np.outer(change, rng.standard_normal(6))
+    table = np.column_stack([age, age + 1e-5 * change, X])
+    model = GPower(1, cardinality=2, covariance="precomputed").fit(np.cov(table.T), covariates=[0, 1])
+    expected = GPower(1, cardinality=2).fit(residualize(X, np.column_stack([age, change])))
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-4)

@@ -23,6 +23,8 @@ from gpower.validation.checks import is_sequence
 
 #: Singular value of the scaled covariates, relative to the largest, below which a direction repeats the others.
 MIN_RELATIVE_SINGULAR_VALUE = 1e-9
+#: The same for eigenvalues of the correlations of covariates, which are squares of singular values.
+MIN_RELATIVE_EIGENVALUE = 1e-12
 #: Name of the batch labels among the encoded covariates.
 BATCH_NAME = "batch"
 #: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
@@ -391,7 +393,7 @@ class CovariateVariables:
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))
         deviation = np.where(deviation > 0, deviation, 1.0)
         correlation = S[np.ix_(idx, idx)] / np.outer(deviation, deviation)
-        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_SINGULAR_VALUE, hermitian=True)
+        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE, hermitian=True)
         coef = inverse @ (S[idx] / deviation[:, None]) / deviation[:, None]
         rest = S - S[:, idx] @ coef
         rest = (rest + rest.T) / 2
