@@ -214,16 +214,29 @@ def test_a_sketch_hides_at_most_twice_the_variance_that_it_estimates(shape, deca
 
 
 @pytest.mark.parametrize("strength", [0.5, 5.0])
-def test_columns_are_screened_unless_the_components_have_far_more_variance(strength, monkeypatch):
+def test_the_sketch_is_screened_if_the_components_have_far_more_variance_than_it_hides(strength, monkeypatch):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 1500))
     X[:, :20] += strength * rng.standard_normal((300, 1))
-    screenings = []
+    screened = []
     find_candidates = sequential._find_candidates
-    monkeypatch.setattr(sequential, "_find_candidates", lambda *args: screenings.append(1) or find_candidates(*args))
+    monkeypatch.setattr(
+        sequential, "_find_candidates", lambda *args: screened.append(args[0].shape[0]) or find_candidates(*args)
+    )
     model = GPower(1, cardinality=20).fit(X)
-    assert len(screenings) == (strength < 1)
+    assert screened == [300 if strength < 1 else 1 + sketch.OVERSAMPLING]
     assert np.array_equal(np.flatnonzero(model.components_[0]), np.arange(20)) or strength < 1
+
+
+def test_a_module_is_found_though_columns_with_several_factors_are_longer_on_the_sketch():
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((260, 1600))
+    for _ in range(20):  # after standardisation columns with several factors have the least noise
+        columns = 40 + rng.choice(1560, 300, replace=False)
+        X[:, columns] += 2.5 * rng.standard_normal((260, 1)) * rng.choice([-1.0, 1.0], 300)
+    X[:, :40] += 2 * rng.standard_normal((260, 1))
+    model = GPower(1, cardinality=40, scale=True).fit(X)
+    assert np.array_equal(np.flatnonzero(model.components_[0]), np.arange(40))
 
 
 def test_noise_of_few_samples_is_distinguished_from_structure():

@@ -280,7 +280,7 @@ def test_unusable_covariates_are_refused(covariates, batch, message):
 
 def test_other_sample_names_are_refused():
     X = pd.DataFrame(make_table(0)[0], index=[f"s{i}" for i in range(P)])
-    with pytest.raises(ValueError, match="Row 0 is 's39' in the covariates and 's0' in X"):
+    with pytest.raises(ValueError, match="Row 0 is 's39' in covariates and 's0' in X"):
         GPower(1, cardinality=3).fit(X, covariates=FRAME.set_axis(X.index[::-1]))
 
 
@@ -313,3 +313,66 @@ def test_a_batch_of_a_covariance_is_refused():
         GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), batch=[1, 1, 2, 2])
     with pytest.raises(ValueError, match="'dose' is none of its 4 variables"):
         GPower(1, cardinality=2, covariance="precomputed").fit(np.eye(4), covariates=["dose"])
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, sp.csr_array], ids=["array", "CSR"])
+def test_constant_variables_stay_constant_beside_large_covariates(wrap):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((50, 6))
+    X[:, 1] = 5.0
+    seconds = 1.7e9 + 1e3 * rng.standard_normal(50)  # a date
+    model = GPower(2, cardinality=1, scale=True).fit(wrap(X), covariates=seconds)
+    assert model.scale_[1] == 1
+    assert not model.components_[:, 1].any()
+
+
+def test_constant_variables_have_no_share_of_the_variance():
+    X, covariates, _ = make_table(3)
+    rest = residualize(X, covariates)
+    expected = np.mean(1 - rest.var(axis=0) / X.var(axis=0))
+    with_constant = np.column_stack([X, np.full(len(X), 5.0)])
+    model = GPower(1, cardinality=2, scale=True).fit(with_constant, covariates=covariates)
+    assert model.covariate_variance_ratio_ == pytest.approx(expected, rel=1e-10)
+
+
+@pytest.mark.parametrize("pass_as", ["frame", "mapping", "batch"])
+def test_samples_in_another_order_are_refused(pass_as):
+    X = pd.DataFrame(make_table(0)[0], index=[f"s{i}" for i in range(P)])
+    labels = pd.Series(np.tile(["a", "b"], P // 2), index=X.index)
+    arguments = {
+        "frame": lambda values: {"covariates": values.to_frame("site")},
+        "mapping": lambda values: {"covariates": {"site": values}},
+        "batch": lambda values: {"batch": values},
+    }[pass_as]
+    model = GPower(1, cardinality=2).fit(X, **arguments(labels))
+    for call in (model.fit, model.transform):
+        with pytest.raises(ValueError, match=r"Row 0 is 's39' in (covariates|batch) and 's0' in X"):
+            call(X, **arguments(labels[::-1]))
+
+
+def test_batches_are_the_same_only_if_their_numbers_are():
+    X = make_table(0)[0]
+    assert GPower(1, cardinality=2).fit(X, batch=["v1", "v1.0"] * (P // 2)).covariates_levels_.tolist() == [
+        "v1",
+        "v1.0",
+    ]
+    model = GPower(1, cardinality=2).fit(X, batch=[1, 2] * (P // 2))
+    np.testing.assert_array_equal(model.transform(X[:2], batch=[1.0, 2.0]), model.transform(X[:2], batch=["1", "2"]))
+
+
+@pytest.mark.parametrize(
+    "covariates", [{}, pd.DataFrame(index=range(P)), np.zeros((P, 0))], ids=["dict", "frame", "array"]
+)
+def test_no_covariates_in_a_table_of_covariates_are_refused(covariates):
+    with pytest.raises(ValueError, match="covariates has no columns"):
+        GPower(1, cardinality=2).fit(make_table(0)[0], covariates=covariates)
+
+
+def test_covariates_of_a_covariance_that_are_nearly_collinear_are_both_removed():
+    rng = np.random.default_rng(0)
+    age, change = rng.standard_normal((2, 400))
+    X = rng.standard_normal((400, 6)) + 3 * np.outer(change, rng.standard_normal(6))
+    table = np.column_stack([age, age + 1e-5 * change, X])
+    model = GPower(1, cardinality=2, covariance="precomputed").fit(np.cov(table.T), covariates=[0, 1])
+    expected = GPower(1, cardinality=2).fit(residualize(X, np.column_stack([age, change])))
+    np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-4)

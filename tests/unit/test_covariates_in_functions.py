@@ -297,5 +297,5 @@ def test_frames_with_other_sample_names_are_refused_everywhere():
         lambda: component_test(X, 1, cardinality=2, covariates=other),
         lambda: stability_selection(X, cardinality=2, covariates=other),
     ):
-        with pytest.raises(ValueError, match="Row 0 is 's39' in the covariates and 's0' in X"):
+        with pytest.raises(ValueError, match="Row 0 is 's39' in covariates and 's0' in X"):
             call()

@@ -170,3 +170,13 @@ def test_exchanged_arguments_are_pointed_out():
     message = r"^model is of type ndarray; the data come first: stability_selection\(X, model\)\.$"
     with pytest.raises(TypeError, match=message):
         stability_selection(GPower(2, cardinality=2).fit(X), X)
+
+
+@pytest.mark.parametrize(("n_pairs", "cardinality"), [(1, 1), (2, 1), (4, 1), (4, 3), (10, 3)])
+def test_of_duplicate_variables_those_of_the_model_are_selected(n_pairs, cardinality):
+    half = np.random.default_rng(0).standard_normal((60, n_pairs)) * np.arange(n_pairs, 0, -1)
+    stable = stability_selection(np.hstack([half, half]), n_components=1, cardinality=cardinality, n_subsamples=20)
+    used = stable.model.components_[0] != 0
+    alone = used & ~np.roll(used, n_pairs)  # the other variable of the pair is not used
+    assert alone.any()
+    assert np.all(stable.frequency[0][alone] > np.roll(stable.frequency[0], n_pairs)[alone])

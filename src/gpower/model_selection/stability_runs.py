@@ -205,7 +205,7 @@ def stability_selection(
         raise ValueError(f"fraction={fraction!r} of {total} samples is {size}; a subsample needs at least 2: raise it.")
     rng = make_random_state(random_state)
     subsamples = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    loadings = None if table is None else _fit_in_stack(table, subsamples, len(reference.components_))
+    loadings = None if table is None else _fit_in_stack(table, subsamples, np.asarray(reference.components_))
     if loadings is None:
         loadings = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
             delayed(_fit_subsample)(model, _safe_indexing(X, rows) if table is None else table.select_samples(rows))
@@ -223,12 +223,13 @@ def stability_selection(
     )
 
 
-def _fit_in_stack(table: EstimatorInput, subsamples: Sequence[Array], n_components: int) -> Array | None:
+def _fit_in_stack(table: EstimatorInput, subsamples: Sequence[Array], reference: Array) -> Array | None:
     """Return the loadings of all subsamples, (n_subsamples, n_components, n_features); None if the table is not small.
 
-    The covariances of a small table are solved as one stack.
+    The covariances of a small table are solved as one stack. Of tied variables, such as duplicates, those of the
+    `reference` components, (n_components, n_features), are preferred.
     """
-    n = table.shape[1]
+    n_components, n = reference.shape
     fit_spec = table.build_fit_specs({"n_components": n_components})[0]
     if not can_solve_in_stack(fit_spec, n) or table.block_matrix is not None:
         return None
@@ -237,10 +238,11 @@ def _fit_in_stack(table: EstimatorInput, subsamples: Sequence[Array], n_componen
         prepared = (
             table.select_samples(rows).fill_missing(n_components).prepare(None, [fit_spec]) for rows in subsamples
         )
-        S = np.array([each.operator.gram(np.arange(n)) for each in prepared])
+        order = np.argsort(~reference.any(axis=0), kind="stable")  # a stack prefers the first of tied variables
+        S = np.array([each.operator.gram(order) for each in prepared])
     cardinalities = np.tile(fit_spec.cardinalities, (len(S), 1))
     loadings = find_components_in_stack(S, cardinalities, local_search=fit_spec.local_search)
-    return np.swapaxes(loadings, 1, 2)
+    return np.swapaxes(loadings, 1, 2)[:, :, np.argsort(order)]
 
 
 def _fit_subsample(model: GPower | Pipeline, subsample: MatrixLike | EstimatorInput) -> Array:

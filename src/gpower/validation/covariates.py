@@ -6,6 +6,7 @@ a column per number and level. The fit sees the residuals of the variables, the 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
@@ -16,14 +17,18 @@ import numpy as np
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, get_variable_name
-from gpower.operators import Container
+from gpower.operators import Container, Moments
 from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
 
 #: Singular value of the scaled covariates, relative to the largest, below which a direction repeats the others.
 MIN_RELATIVE_SINGULAR_VALUE = 1e-9
+#: The same for eigenvalues of the correlations of covariates, which are squares of singular values.
+MIN_RELATIVE_EIGENVALUE = 1e-12
 #: Name of the batch labels among the encoded covariates.
 BATCH_NAME = "batch"
+#: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
+WHOLE_NUMBER = re.compile(r"^([+-]?\d+)\.0\Z")
 NO_BATCH_MESSAGE = "{balance} weights batches equally; pass their labels as batch=."
 
 
@@ -173,7 +178,10 @@ class Covariates:
                 "predict every variable exactly. Pass fewer covariates, or categories with fewer levels."
             )
         back = Vt[:rank].T / s[:rank] / scale[:, None]  # (c, rank): C − mean times this is orthonormal
-        residuals = ResidualMatrix(X, (self.values - mean) @ back, sample_weight=sample_weight)
+        basis = (self.values - mean) @ back
+        if center:  # the means of large covariates, such as dates, leave a rest that constant variables would show
+            basis -= w @ basis / w.sum()
+        residuals = ResidualMatrix(X, basis, sample_weight=sample_weight)
         B = to_host(residuals.B).astype(np.float64)
         return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, residuals.F)
 
@@ -219,16 +227,20 @@ class CovariateRegression:
         R[:, is_predicted] = shift[is_predicted]
         return replace(self, residuals=R)
 
-    def compute_variance_ratio(self, residual_norms: Array, standardized: bool) -> float:
-        """Return the share of the variance that the covariates take, given the norms of the residuals, (n_features,).
+    def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
+        """Return the share of the variance that the covariates take, given the moments of the residuals.
 
-        The variance is that of all variables together; if they are `standardized`, the mean of their shares.
+        The variance is that of all variables together; if they are `standardized`, the mean of their shares. Constant
+        variables, of which the covariates predict rounding errors, do not count.
         """
-        whole = self.fitted_squares + to_host(residual_norms) ** 2
+        eps = float(np.finfo(self.residuals.dtype).eps)
+        rounding = 16 * eps * np.sqrt(moments.total_weight) * np.abs(to_host(moments.mean))
+        fitted = np.where(self.fitted_squares > rounding**2, self.fitted_squares, 0)
+        whole = fitted + to_host(moments.deviation_norms) ** 2
         varies = whole > 0
         if standardized and varies.any():
-            return float(np.mean(self.fitted_squares[varies] / whole[varies]))
-        return float(self.fitted_squares.sum() / whole.sum()) if varies.any() else 0.0
+            return float(np.mean(fitted[varies] / whole[varies]))
+        return float(fitted.sum() / whole.sum()) if varies.any() else 0.0
 
 
 def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
@@ -265,10 +277,14 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
         labels = np.asarray(batch, dtype=object)
-        words = [None if _is_missing(label) else str(label).removesuffix(".0") for label in labels.ravel()]
+        words = [None if _is_missing(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
         columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
-    _check_row_names(covariates, row_names)
+    _check_row_names(batch, row_names, "batch")
+    for _, values in columns:
+        _check_row_names(values, row_names, "covariates")
     names = [name for name, _ in columns]
+    if not names:
+        raise ValueError("covariates has no columns; give at least one, or None.")
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise ValueError(f"Two covariates are called {repeated!r}; rename one of them.")
@@ -289,16 +305,19 @@ def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
         raise ValueError(f"covariates has the shape {array.shape}; give a table of samples × covariates.")
 
 
-def _check_row_names(covariates: Any, row_names: Any) -> None:
-    """Raise ValueError if the covariates and X are frames with different names of their samples."""
-    index: Any = getattr(covariates, "index", None)
+def _check_row_names(values: Any, row_names: Any, what: str) -> None:
+    """Raise ValueError if a series of values and the frame X have different names of their samples.
+
+    `what` is the argument that contained the values.
+    """
+    index: Any = getattr(values, "index", None)
     if any(names is None or callable(names) or hasattr(names, "step") for names in (index, row_names)):
         return  # not frames, or frames whose samples are only numbered
     if len(index) == len(row_names) and list(index) != list(row_names):
         place = next(i for i, pair in enumerate(zip(index, row_names, strict=True)) if pair[0] != pair[1])
         raise ValueError(
-            f"Row {place} is {index[place]!r} in the covariates and {row_names[place]!r} in X; bring them into the "
-            "same order, as covariates.loc[X.index] does."
+            f"Row {place} is {index[place]!r} in {what} and {row_names[place]!r} in X; bring them into the same order, "
+            f"as {what}.loc[X.index] does."
         )
 
 
@@ -374,7 +393,7 @@ class CovariateVariables:
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))
         deviation = np.where(deviation > 0, deviation, 1.0)
         correlation = S[np.ix_(idx, idx)] / np.outer(deviation, deviation)
-        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_SINGULAR_VALUE, hermitian=True)
+        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE, hermitian=True)
         coef = inverse @ (S[idx] / deviation[:, None]) / deviation[:, None]
         rest = S - S[:, idx] @ coef
         rest = (rest + rest.T) / 2

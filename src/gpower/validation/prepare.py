@@ -179,7 +179,7 @@ class PreparedData:
         """Return the share of the variance that the covariates predict; of standardised variables, their mean share."""
         if self.covariates is None:
             return 0.0
-        return self.covariates.compute_variance_ratio(self.moments.deviation_norms, self.is_standardized)
+        return self.covariates.compute_variance_ratio(self.moments, self.is_standardized)
 
 
 @dataclass(frozen=True, eq=False)
