@@ -23,7 +23,11 @@ _MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed c
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
 #: Genes that nearly every expression table contains; symbols in general cannot be told from names of samples.
-_COMMON_GENES = {"ACTB", "B2M", "CD4", "EGFR", "ERBB2", "ESR1", "GAPDH", "KRT5", "MKI67", "MYC", "PTEN", "TP53", "VIM"}
+_COMMON_GENES = {
+    *("ACTB", "B2M", "CCNB1", "CD3D", "CD4", "CD44", "CD74", "CD79A", "CDH1", "COL1A1", "COL3A1", "CXCL10", "EGFR"),
+    *("ERBB2", "ESR1", "FN1", "FOS", "GAPDH", "GZMB", "IL6", "JUN", "KRT14", "KRT18", "KRT19", "KRT5", "MKI67", "MYC"),
+    *("PTEN", "S100A8", "S100A9", "STAT1", "TOP2A", "TP53", "VEGFA", "VIM"),
+}
 _MIN_COMMON_GENES = 3
 _SAMPLE_NAME_PATTERN = re.compile(
     r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE

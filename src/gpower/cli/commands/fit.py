@@ -29,8 +29,8 @@ AUTO_CARDINALITY_OVERRIDE = {
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
     "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
 }
-#: What -k auto maximises, for the note about its choice.
-_MAXIMIZED_WORDS = {
+#: What -k auto chooses by, for the note about its choice.
+_CRITERION_WORDS = {
     "sparseness": "variance explained in held-out samples times the share of unused variables",
     "prediction": "variance explained in held-out samples",
 }
@@ -182,8 +182,9 @@ def choose_cardinality(
         for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
     )
     unit = "variables" if options["groups"] is None else "groups"
+    brackets = "; numbers in brackets would do as well" * ("(" in choices)
     sink.print_notes(
-        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. They "
-        f"maximise the {_MAXIMIZED_WORDS[cv_options['criterion']]}; numbers in brackets would do as well."
+        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. The "
+        f"criterion is the {_CRITERION_WORDS[cv_options['criterion']]}{brackets}."
     )
     return chosen
