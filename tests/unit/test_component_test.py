@@ -1,5 +1,7 @@
 """The permutation test counts planted components and rarely takes chance for one."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -155,6 +157,7 @@ def test_its_text_states_the_result(test):
     assert len(lines) == 6
     assert lines[0].startswith("  1: ")
     assert lines[0].endswith("p = 0.016")
+    assert "all that were tested, there may be more" in repr(replace(test, level=1.0))
     share = float(lines[0].split()[1])
     assert share == pytest.approx(100 * test.variance[0] / test.total_variance, rel=0.01)
 

@@ -146,6 +146,12 @@ class TestContent:
         sure = certify(MODEL, DATA.X)
         assert collect(MODEL, DATA.X, sure).doubts == ()
 
+    def test_a_page_without_doubts_says_what_was_not_computed(self, tmp_path):
+        missing = "Their stability was not computed"
+        assert missing in write_report(tmp_path)
+        stability = stability_selection(DATA.X, MODEL, n_subsamples=4)
+        assert missing not in write_report(tmp_path, results=[stability])
+
     def test_warnings_before_the_search_are_kept(self):
         X = np.corrcoef(DATA.X[:, :10].T)
         with pytest.warns(UserWarning, match="looks like a correlation matrix"):

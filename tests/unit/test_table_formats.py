@@ -245,7 +245,7 @@ class TestHints:
         names = (*(f"g{j}" for j in range(36)), "dose", "patient age", "codes", "days_alive")
         X = self.wide * np.where(np.arange(40) == 36, 1000, 1)
         X[:, 38] = np.arange(30) % 3
-        differ = "from the other variables in scale, kind of values or name; to leave out, add --drop"
+        differ = "from the other variables in scale, kind of values or name; if not wanted, add --drop"
         assert self.find_hints(Table(X, names)) == [
             f"dose, patient age, codes, days_alive differ {differ} 'dose,patient age,codes,days_alive'"
         ]
@@ -272,6 +272,12 @@ class TestHints:
         names = [columns.format(j) for j in range(6)], [rows.format(i) for i in range(8)]
         hints = self.find_hints(read_table(write_csv(tmp_path / "t.csv", self.X, *names)))
         assert hints == ["the rows look like variables and the columns like samples; if so, add --transpose"]
+
+    def test_rows_named_by_gene_symbols(self):
+        genes = ("Actb", "Gapdh", "Myc", "Sox2", "Pax6", "Nes", "Dcx", "Gfap")
+        samples = tuple(f"T{j:02}-014" for j in range(6))
+        assert any("add --transpose" in hint for hint in self.find_hints(Table(self.X, samples, genes)))
+        assert self.find_hints(Table(self.X.T, genes, samples)) == []
 
     def test_ordinary_names_give_no_hint(self, tmp_path):
         names = [f"{j}_at" for j in range(6)], [f"GSM{i}" for i in range(8)]

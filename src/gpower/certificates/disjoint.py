@@ -25,7 +25,10 @@ MAX_LISTED_SUPPORTS, MAX_MASK_VARIABLES = 500_000, 63
 
 
 def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
-    """Return whether there are few enough supports of these cardinalities to list them."""
+    """Return whether there are few enough supports of these cardinalities to list them.
+
+    Each cardinality is between 1 and `n_variables`; its list is made once, also if several components have it.
+    """
     return n_variables <= MAX_MASK_VARIABLES and all(
         comb(n_variables, k) <= MAX_LISTED_SUPPORTS for k in set(cardinalities)
     )

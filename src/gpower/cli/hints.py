@@ -22,6 +22,13 @@ _MAX_SCALE_RATIO = 10  # to the median standard deviation; columns of a larger o
 _MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed columns
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
+#: Genes that nearly every expression table contains; symbols in general cannot be told from names of samples.
+_COMMON_GENES = {
+    *("ACTB", "B2M", "CCNB1", "CD3D", "CD4", "CD44", "CD74", "CD79A", "CDH1", "COL1A1", "COL3A1", "CXCL10", "EGFR"),
+    *("ERBB2", "ESR1", "FN1", "FOS", "GAPDH", "GZMB", "IL6", "JUN", "KRT14", "KRT18", "KRT19", "KRT5", "MKI67", "MYC"),
+    *("PTEN", "S100A8", "S100A9", "STAT1", "TOP2A", "TP53", "VEGFA", "VIM"),
+}
+_MIN_COMMON_GENES = 3
 _SAMPLE_NAME_PATTERN = re.compile(
     r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE
 )
@@ -84,7 +91,7 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
         if odd:
             drop = format_flag("drop_rows" if file.transpose else "drop", odd)
             differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
-            yield f"{differ} from the other variables in scale, kind of values or name; to leave out, add {drop}"
+            yield f"{differ} from the other variables in scale, kind of values or name; if not wanted, add {drop}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -125,7 +132,11 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
         first = (names or ())[:_MAX_HINT_ROWS]
         return len(first) >= _MIN_HINT_ROWS and 2 * sum(bool(pattern.fullmatch(name)) for name in first) > len(first)
 
-    rows_are_genes = mostly_match(rows, _GENE_NAME_PATTERN) and not mostly_match(columns, _GENE_NAME_PATTERN)
+    def are_genes(names: Names | None) -> bool:
+        n_common = len(_COMMON_GENES.intersection(map(str.upper, names or ())))
+        return n_common >= _MIN_COMMON_GENES or mostly_match(names, _GENE_NAME_PATTERN)
+
+    rows_are_genes = are_genes(rows) and not are_genes(columns)
     columns_are_samples = mostly_match(columns, _SAMPLE_NAME_PATTERN)
     return rows_are_genes or (columns_are_samples and not mostly_match(rows, _SAMPLE_NAME_PATTERN))
 

@@ -128,9 +128,9 @@ def _iter_scale_warnings(model: Any, column_norms: Array) -> Iterator[WarningSpe
     precomputed = get_constructor_params(model).get("covariance") == "precomputed"
     advice = "give the correlation matrix" if precomputed else f"use {format_param('scale', True)}"
     yield (
-        f"{_format_component_numbers(dominated)}: nearly all of it comes from variables whose standard deviation is "
-        f"far above the median of all variables: {format_names(listed)}. If the variables "
-        f"have different units, {advice}.",
+        f"{_format_component_numbers(dominated)}: variables whose standard deviation is far above the median of all "
+        f"variables have nearly all of the weight: {format_names(listed)}. If the variables have different units, "
+        f"{advice}.",
         ScaleWarning,
     )
 

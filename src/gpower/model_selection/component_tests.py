@@ -51,7 +51,8 @@ class ComponentTest:
             f"{j}: {observed:.3g} % of the variance, by chance {null:.3g} %, p = {p:.2g}"
             for j, (observed, null, p) in enumerate(rows, 1)
         ]
-        count = f"<ComponentTest: {self.n_components} component(s) at the level {self.level:g}"
+        more = "; all that were tested, there may be more" * (self.n_components == self.p_values.size)
+        count = f"<ComponentTest: {self.n_components} component(s) at the level {self.level:g}{more}"
         return "\n  ".join([count, *lines[: self.n_tested]]) + ">"
 
     @property

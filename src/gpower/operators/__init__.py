@@ -42,6 +42,10 @@ ContainerFactory = Callable[[object, float | None], Container | None]
 
 
 def _open_streamed_matrix(X: object, memory_limit: float | None) -> Container | None:
+    """Return the container that reads X in blocks; None if X is not on disk, or is a memory map that fits into memory.
+
+    X is anything that a user may pass as data. `memory_limit` is in bytes; None stands for a share of the free memory.
+    """
     source = open_source(X, memory_limit=memory_limit)
     return None if source is None else StreamedMatrix(source, memory_limit)
 

@@ -84,7 +84,7 @@ class Covariance(Operator):
         return E
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """Compute UᵀΣV from C = ΣV, which is required, for U in X and V in Y."""
+        """Compute UᵀΣV, (k, m), from C = ΣV, (n, m), which is required, for U in X, (n, k); V in Y is not read."""
         return np.asarray(X.T @ C)
 
     def squared_norms(self, X: Array, C: Array) -> Array:

@@ -136,8 +136,9 @@ def _bound_without_item(v: Array, c: Array, capacity: Array) -> Array:
 def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> Array:
     """Return the mask, (n,), of the best selection, by a list of undominated sums.
 
-    v and c, (n,), are sorted by decreasing v/c. `greedy` is the mask to improve on; it is returned if no selection is
-    better.
+    v and c, (n,), are positive values and costs on the host, sorted by decreasing v/c. `greedy`, (n,), is the mask of a
+    selection within the capacity to improve on; it is returned if no selection is better by a relative 1e-12. The list
+    has up to 2ⁿ sums, usually far fewer: fix items with `_fix_items` first.
     """
     best_value = float(v[greedy].sum())
     best_end = None  # number of the last item, and position in the list, of the best sum

@@ -75,7 +75,10 @@ def calibrate_gamma(
 
 
 def set_problem_gamma(problem: Problem, gamma: Array) -> Problem:
-    """Return the problem at absolute γ, (m,)."""
+    """Return the problem with its penalty at absolute γ, (m,), on the host; the problem itself is not changed.
+
+    γ is in the units of `gamma_max`, not a share of it, and is rounded to the dtype of the operator.
+    """
     return replace(problem, penalty=problem.penalty.at_gamma(gamma.astype(problem.operator.dtype)))
 
 
@@ -99,6 +102,10 @@ def _count_misfit(active_counts: Array, cardinalities: Array) -> tuple[int, int]
 def _solve_at_gamma(
     problem: Problem, gamma: Array, previous: Point, start: Point, settings: AscentSettings
 ) -> CalibrationResult:
-    """Ascend from the previous solution, or from the first start if a unit has no active variable there at this γ."""
+    """Ascend from the previous solution, or from the first start if a unit has no active variable there at this γ.
+
+    `problem` already is at `gamma`, (m,), absolute, which is only stored in the result. `previous` and `start` are
+    points of m units; `previous.C`, (n, m), decides which of the two is used.
+    """
     values, _ = problem.penalty.evaluate(previous.C)
     return CalibrationResult(problem, gamma, ascend(problem, previous if np.all(values > 0) else start, settings))

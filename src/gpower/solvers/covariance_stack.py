@@ -202,7 +202,11 @@ def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
 
 
 def _refit(S: Array, covariance_index: Array, supports: Array) -> tuple[Array, Array]:
-    """Return the leading eigenvectors on the supports, (r, n), and the eigenvalues, (r,)."""
+    """Return the leading eigenvectors on the supports, (r, n), and the eigenvalues, (r,).
+
+    S is (q, n, n); `covariance_index`, (r,) of int, is the covariance that each support belongs to; `supports`, (r, n),
+    are masks of any size. The vectors have unit norm and any sign; for an empty support vector and value are zero.
+    """
     columns, used = _list_columns(supports)
     rows = np.arange(len(supports))[:, None]
     block = S[covariance_index[:, None, None], columns[:, :, None], columns[:, None, :]]

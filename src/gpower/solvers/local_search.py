@@ -465,7 +465,11 @@ def _select_disjoint_swaps(out: Array, into: Array) -> Array:
 
 
 def _apply_swaps(support: Array, outside: Array, out: Array, into: Array) -> Array:
-    """Return the support with the variables at positions `out` replaced by those at positions `into` of `outside`."""
+    """Return the support with the variables at positions `out` replaced by those at positions `into` of `outside`.
+
+    `support`, (k,), and `outside` are disjoint arrays of variables. `out` and `into` have equal length, and no position
+    occurs twice in either. The result is a new array in the order of `support`, so that it may be unsorted.
+    """
     new = support.copy()
     new[out] = outside[into]
     return new

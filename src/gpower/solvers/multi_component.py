@@ -206,6 +206,8 @@ def _maximize_block_variance(
 ) -> ComponentResult:
     """Return the better of the block and of components found in sequence, both improved together, by total variance.
 
+    `spec` describes the block, of m units of equal weight μ; `block_result.Z`, (n_features, m), is where the data are,
+    and so are the loadings returned, oriented and in the dtype of the operator. `rng` is passed to the sequence.
     The objective and the gap are those of the block problem at the point that the loadings define; the other figures
     are those of the ascent that found `block_result`.
     """

@@ -333,7 +333,7 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     if missing.size:
         raise ValueError(
             f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
-            "fill them, or leave those samples out."
+            "fill them, or leave those samples out (on the command line with --drop-rows)."
         )
     if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
         return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))

@@ -278,7 +278,11 @@ class VariableRules:
             _check_penalty_weight(variable_weights[j], self.format_variable(int(j)))
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], variable_weights: Array, group_weights: Array) -> None:
-        """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence."""
+        """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence.
+
+        Both arrays are changed in place: `variable_weights`, (n_features,), comes filled with ones, `group_weights`,
+        (n_groups,), with NaN, which stays where no label is given.
+        """
         for key, value in given.items():
             g = self._group_by_label.get(key)
             if g is None:

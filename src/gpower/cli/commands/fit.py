@@ -29,6 +29,11 @@ AUTO_CARDINALITY_OVERRIDE = {
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
     "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
 }
+#: What -k auto chooses by, for the note about its choice.
+_CRITERION_WORDS = {
+    "sparseness": "variance explained in held-out samples times the share of unused variables",
+    "prediction": "variance explained in held-out samples",
+}
 _CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
     "short": "",
@@ -174,9 +179,10 @@ def choose_cardinality(
         for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
     )
     unit = "variables" if options["groups"] is None else "groups"
+    brackets = "; numbers in brackets would do as well" * ("(" in choices)
     sink.print_notes(
-        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. Numbers in "
-        "brackets would do as well."
+        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. The "
+        f"criterion is the {_CRITERION_WORDS[cv_options['criterion']]}{brackets}."
     )
     if max(chosen) > MAX_READABLE_NUMBER:
         sink.print_notes(

@@ -314,7 +314,10 @@ class _WorkerBlock:
 
 
 def _wrap_chunk(block: DataBlock, dtype: np.dtype) -> _WorkerBlock:
-    """Convert a chunk to the working dtype and wrap it, to be kept on its worker."""
+    """Convert a chunk to the working dtype and wrap it, to be kept on its worker; this runs on the worker.
+
+    The chunk has some rows and all columns, dense or CSR, on the host or a device, where it stays.
+    """
     return _WorkerBlock(convert_block(block, dtype))
 
 

@@ -82,7 +82,7 @@ class DeviceBlock(InMemoryMatrix):
         return np.asfortranarray(to_host(self.block.to_dense()))
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows as an array in host memory."""
+        """Return the first rows, (min(n_rows, n_samples), n_features), as a dense array in host memory."""
         return to_host(self.block.head(n_rows))
 
     def wrap_array(self, A: Array) -> DenseMatrix:
@@ -90,7 +90,10 @@ class DeviceBlock(InMemoryMatrix):
         return DenseMatrix(A)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix on the device."""
+        """Compute the Gram matrix of `Container.gram` on the device; arguments and result are on the host.
+
+        `mean` is (n,), `weight` (n_samples,) and the result (n, n), where n is the number of columns in `idx`.
+        """
         return to_host(self.block.gram(self._to_device(mean), self._to_device(weight), idx))
 
     def weighted_sums(self, weight: Array | None) -> Array:

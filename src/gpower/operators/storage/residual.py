@@ -190,7 +190,11 @@ class ResidualMatrix(Container):
         return self.base.get_rows(idx) - take_rows(self.F, idx) @ self.B
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute (X − F B − mean)ᵀ diag(w) (X − F B − mean) by expanding the product."""
+        """Compute (X − F B − mean)ᵀ diag(w) (X − F B − mean), (n, n), by expanding the product.
+
+        `mean`, (n,), are means of the residuals; it and F B are restricted to the n columns in `idx` as in
+        `Container.gram`.
+        """
         sums, gram, cross, _ = self._get_sums(weight)
         B = self.B.astype(np.float64)
         if idx is not None:

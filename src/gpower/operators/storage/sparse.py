@@ -149,7 +149,11 @@ class SparseMatrix(InMemoryMatrix):
         return S
 
     def _add_dense_gram(self, S: Array, A: ScipySparse, mean: Array | None, weight: Array | None) -> None:
-        """Add the Gram matrix of a CSR matrix of many entries to S, (n, n), from dense blocks of its rows."""
+        """Add the Gram matrix of a CSR matrix of many entries to S, (n, n), from dense blocks of its rows.
+
+        A, (p, n), has some rows of the matrix and the columns of S; `mean` is (n,), `weight` (p,), for these rows. S is
+        changed in place, both triangles.
+        """
         p, n = A.shape
         step = int(np.clip(DENSE_GRAM_ENTRIES // max(n, 1), MIN_DENSE_GRAM_ROWS, MAX_DENSE_GRAM_ROWS))
         blocks = [slice(start, min(start + step, p)) for start in range(0, p, step)]

@@ -97,7 +97,8 @@ class Constraint(ABC):
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
         """Yield swaps of variables, within and between components, the most promising first.
 
-        `joint` comes from `project_feasible`, and a swap is tried by passing it to `project_feasible` again.
+        `joint` comes from `project_feasible`, and a swap is tried by passing it to `project_feasible` again. `joint`
+        is not changed, and the iterator may be abandoned after any swap.
         """
 
 

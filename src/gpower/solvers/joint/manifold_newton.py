@@ -207,7 +207,11 @@ class SupportManifold:
         return tangent @ (Q @ ((Q.T @ slope) / curvature)), pseudo_inverse
 
     def _search_along(self, x: Array, direction: Array, pseudo_inverse: Array, value: float) -> Array | None:
-        """Return a point of the manifold along a direction, (Σ k,), from x with a larger value, or None."""
+        """Return a point of the manifold along a direction, (Σ k,), from x with a larger value, or None.
+
+        x, (Σ k,), holds the loadings on all supports, one component after the other, and has the value `value`;
+        `pseudo_inverse` comes with the direction and brings points back to the manifold. Steps shrink by four.
+        """
         share = 1.0
         while share > MIN_STEP_SHARE:
             point = self.retract(x + share * direction, pseudo_inverse)
