@@ -5,6 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table
+from tests.seeds import seeds
 
 from gpower import GPower, Solver, sparsity_path
 
@@ -34,7 +35,7 @@ def deflate(X, Z):
     return A
 
 
-@pytest.mark.parametrize("begin", [0, 40, 80])
+@pytest.mark.parametrize("begin", seeds([0, 40, 80], fast=1))
 def test_a_fit_with_one_variable_less_misses_the_share(begin):
     for seed in range(begin, begin + 40):
         X, share = np.random.default_rng(seed).standard_normal((25, 7)), (0.5, 0.7, 0.9, 0.8, 0.95)[seed % 5]

@@ -173,7 +173,7 @@ def test_an_entry_stored_in_parts_counts_as_their_sum():
     parts = sp.csr_matrix((rng.standard_normal(800), cols[order], pointers), (40, 12))
     assert not parts.has_canonical_format
     for options in ({"scale": True}, {"center": False}, {}):
-        found = GPower(2, gamma=0.1, n_init=1, memory_limit=1000, **options).fit(source(parts))
+        found = GPower(2, gamma=0.1, n_init=1, memory_limit=4000, **options).fit(source(parts))
         assert_same(found, GPower(2, gamma=0.1, n_init=1, **options).fit(parts.toarray()))
 
 
