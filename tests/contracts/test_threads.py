@@ -16,7 +16,13 @@ import threadpoolctl
 from gpower import GPower
 from gpower._utils import threads
 from gpower._utils.compressed import split_lines, view_lines
-from gpower._utils.threads import get_thread_count, map_in_threads, use_one_thread
+from gpower._utils.threads import (
+    MAX_SMALL_ENTRIES,
+    get_thread_count,
+    limit_small_products,
+    map_in_threads,
+    use_one_thread,
+)
 from gpower.operators import as_container
 from gpower.operators.storage import dense, sparse
 
@@ -221,3 +227,16 @@ def test_a_gram_matrix_gathers_its_columns_part_by_part(monkeypatch):
         tracemalloc.stop()
     np.testing.assert_allclose(found, (gathered.T @ gathered).toarray(), rtol=1e-12)
     assert peak < (gathered.data.nbytes + gathered.indices.nbytes) / 2
+
+
+def test_many_fits_to_a_small_table_use_one_thread_of_blas():
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = get_thread_count()
+        with limit_small_products(MAX_SMALL_ENTRIES):
+            assert {
+                library["num_threads"] for library in threadpoolctl.threadpool_info() if "blas" in library["user_api"]
+            } == {1}
+            assert get_thread_count() == 1
+        with limit_small_products(MAX_SMALL_ENTRIES + 1):
+            assert get_thread_count() == before
+        assert get_thread_count() == before

@@ -29,6 +29,7 @@ import numpy as np
 from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, to_host
+from gpower._utils.threads import limit_small_products
 from gpower.analysis.deflation_stages import build_deflation_stages
 from gpower.analysis.permuted_tables import NullComparison, run_one_permutation, run_stacked_permutations
 from gpower.operators.leading_pca import compute_leading_components
@@ -216,11 +217,12 @@ def _run_permutations(
     for start, end in zip([0, *ends], ends, strict=False):
         args = comparisons[:n_active], strata, block_of, is_drawn_first
         n_pca_components = 0 if start else n_components
-        if comparisons[0].stage.is_solved_in_stack:
-            values, ratios, pca_variances = run_stacked_permutations(*args, seeds[start:end], n_pca_components)
-        else:
-            jobs = (delayed(run_one_permutation)(*args, int(seed), n_pca_components) for seed in seeds[start:end])
-            values, ratios, pca_variances = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
+        with limit_small_products(comparisons[0].stage.table.size):
+            if comparisons[0].stage.is_solved_in_stack:
+                values, ratios, pca_variances = run_stacked_permutations(*args, seeds[start:end], n_pca_components)
+            else:
+                jobs = (delayed(run_one_permutation)(*args, int(seed), n_pca_components) for seed in seeds[start:end])
+                values, ratios, pca_variances = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
         permuted[start:end, :n_active] = values
         comparisons = [each.add_ratios(ratios[:, j]) for j, each in enumerate(comparisons[:n_active])]
         if start == 0:

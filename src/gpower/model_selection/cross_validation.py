@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
@@ -16,6 +17,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.messages import format_param
+from gpower._utils.threads import limit_small_products
 from gpower.estimators.base import NamedValues, SparsePCAEstimator
 from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import (
@@ -191,7 +193,8 @@ class GPowerCV(SparsePCAEstimator):
         folds = _make_folds(self, table, y, grid)
         fold_source = build_fold_source(table, fit_spec, [rows for fold in folds for rows in (fold.train, fold.test)])
         components = range(len(fit_spec.mu)) if self.search == "sequential" else (-1,)
-        scores_by_component = self._choose_in_turn(folds, fold_source, len(components), table.cardinality_range[1])
+        with limit_small_products(math.prod(table.shape)):
+            scores_by_component = self._choose_in_turn(folds, fold_source, len(components), table.cardinality_range[1])
         points = [scores.choose(self.criterion, self.rule) for scores in scores_by_component]
         order = self._fit_best_estimator(X, grid, points, covariates, batch)
         self.cv_results_ = _build_cv_results(components, grid, [scores_by_component[j] for j in order])

@@ -21,6 +21,7 @@ from sklearn.utils.validation import _num_samples
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.messages import format_param
+from gpower._utils.threads import limit_small_products
 from gpower._utils.warnings import GPowerWarning
 from gpower.estimators.gpower import GPower, fit_validated
 from gpower.operators import MatrixLike
@@ -205,12 +206,13 @@ def stability_selection(
         raise ValueError(f"fraction={fraction!r} of {total} samples is {size}; a subsample needs at least 2: raise it.")
     rng = make_random_state(random_state)
     subsamples = [rng.permutation(total)[:size] for _ in range(n_subsamples)]
-    loadings = None if table is None else _fit_in_stack(table, subsamples, np.asarray(reference.components_))
-    if loadings is None:
-        loadings = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
-            delayed(_fit_subsample)(model, _safe_indexing(X, rows) if table is None else table.select_samples(rows))
-            for rows in subsamples
-        )
+    with limit_small_products(size * unwrapped.model.n_features_in_):
+        loadings = None if table is None else _fit_in_stack(table, subsamples, np.asarray(reference.components_))
+        if loadings is None:
+            loadings = Parallel(n_jobs=n_jobs)(  # (n_subsamples, n_components, n_features)
+                delayed(_fit_subsample)(model, _safe_indexing(X, rows) if table is None else table.select_samples(rows))
+                for rows in subsamples
+            )
     signs = [_compute_matched_signs(W, reference.components_) for W in loadings]
     counts = np.abs(signs).sum(axis=0)
     return Stability(
