@@ -229,7 +229,7 @@ def collect_content(
     table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
     names = _resolve_feature_names(unwrapped.model, feature_names)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
-    if table.row_names is not None:  # with which the names of the covariates are compared
+    if table.row_names is not None and not (covariates is None and batch is None):  # they must name the same samples
         read_covariates(covariates, batch, table.shape[0], table.row_names)
     bare_model, matrix = strip_feature_names(unwrapped.model).remove_covariates(matrix, covariates, batch)
     is_covariance = get_constructor_params(bare_model).get("covariance") is not None
