@@ -299,3 +299,16 @@ def test_frames_with_other_sample_names_are_refused_everywhere():
     ):
         with pytest.raises(ValueError, match="Row 0 is 's39' in covariates and 's0' in X"):
             call()
+
+
+def test_limits_allow_for_all_covariates_of_a_table_with_fewer_variables(tmp_path):
+    rng = np.random.default_rng(0)
+    X, C = rng.standard_normal((30, 2)), rng.standard_normal((30, 8))
+    model = GPower(1, cardinality=1).fit(X, covariates=np.column_stack([C, C[:, 0] + C[:, 1]]))
+    assert model.covariates_rank_ == 8
+    model.save(tmp_path / "model.npz")
+    loaded = GPower.load(tmp_path / "model.npz")
+    plain = GPower(1, cardinality=1).fit(X)
+    assert loaded.hotelling_t2_limit() == model.hotelling_t2_limit() > plain.hotelling_t2_limit()
+    S = np.cov(np.column_stack([X, C]), rowvar=False)
+    assert GPower(1, cardinality=1, covariance="precomputed").fit(S, covariates=range(2, 10)).covariates_rank_ == 8

@@ -159,6 +159,7 @@ def summarize_fit(
             "covariates_names_": prepared.covariates.encoding.names,
             "covariates_levels_": prepared.covariates.encoding.levels,
             "covariates_mean_": prepared.covariates.mean,
+            "covariates_rank_": prepared.covariates.rank,
             "covariates_coef_": prepared.covariates.coef,
             "covariate_variance_ratio_": prepared.covariate_variance_ratio,
         }

@@ -171,6 +171,8 @@ class GPower(SparsePCAEstimator):
         The covariate that each column of C encodes, and the level that it indicates; empty for numbers.
     covariates_mean_ : ndarray of shape (c,)
         Means of the encoded covariates.
+    covariates_rank_ : int
+        Number of independent columns of C, by which limits of outliers allow for the covariates.
     covariate_variance_ratio_ : float
         Share of the variance that the covariates predict, and that was removed. `explained_variance_ratio_` refers to
         the rest. With ``scale=True``, the mean of the shares of all variables.

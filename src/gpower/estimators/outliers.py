@@ -175,8 +175,7 @@ class OutlierDistanceMixin:
     @property
     def _covariate_rank(self) -> int:
         """Return the number of independent covariates that were removed."""
-        coef = getattr(self, "covariates_coef_", None)
-        return self._n_removed_covariates if coef is None else int(np.linalg.matrix_rank(coef))
+        return int(getattr(self, "covariates_rank_", self._n_removed_covariates))
 
     @property
     def _score_precision(self) -> Array:

@@ -183,7 +183,7 @@ class Covariates:
             basis -= w @ basis / w.sum()
         residuals = ResidualMatrix(X, basis, sample_weight=sample_weight)
         B = to_host(residuals.B).astype(np.float64)
-        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, residuals.F)
+        return CovariateRegression(self.encoding, mean, back @ B, np.sum(B**2, axis=0), residuals, rank, residuals.F)
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,6 +202,8 @@ class CovariateRegression:
         Weighted sum of squares of the fitted part of every variable.
     residuals : ResidualMatrix or ndarray
         The part of the matrix that the covariates do not predict; of a covariance, its Schur complement.
+    rank : int
+        Number of independent covariates, r.
     basis : ndarray of shape (n_samples, r) or None
         Centred covariates whose columns are orthonormal with respect to the sample weights; None for a covariance.
     """
@@ -211,6 +213,7 @@ class CovariateRegression:
     coef: Array
     fitted_squares: Array
     residuals: Any
+    rank: int
     basis: Array | None = None
 
     def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
@@ -402,4 +405,6 @@ class CovariateVariables:
         rest[gone] = 0
         rest[:, gone] = 0
         encoding = CovariateEncoding(self.names, np.full(idx.size, "", dtype=object))
-        return CovariateRegression(encoding, np.zeros(idx.size), coef, np.diagonal(S) - np.diagonal(rest), rest)
+        eigenvalues = np.linalg.eigvalsh(correlation)
+        rank = int(np.count_nonzero(eigenvalues > MIN_RELATIVE_EIGENVALUE * eigenvalues[-1]))
+        return CovariateRegression(encoding, np.zeros(idx.size), coef, np.diagonal(S) - np.diagonal(rest), rest, rank)
