@@ -329,7 +329,9 @@ class TestLabelsInAFile:
     @pytest.mark.parametrize("dtype", ["Int64", "boolean", "float64"])
     def test_missing_numbers_are_no_label(self, tmp_path, dtype):
         values = pd.array([1, 0, 1, 0, None, 1, 1, 1], dtype=dtype if dtype != "float64" else "Float64")
-        path = self.write(tmp_path / "x.h5ad", grp=values.to_numpy("float64", np.nan) if dtype == "float64" else values)
+        if dtype == "float64":
+            values = values.to_numpy("float64", na_value=np.nan)
+        path = self.write(tmp_path / "x.h5ad", grp=values)
         labels = read_annotation_column(path, "var", "grp")
         assert [j for j, label in enumerate(labels) if label is None] == [4]
         assert len(set(labels)) == 3

@@ -17,6 +17,7 @@ from functools import lru_cache
 from typing import TypeVar
 
 import joblib  # joblib and threadpoolctl are requirements of scikit-learn
+import numpy as np
 from threadpoolctl import ThreadpoolController
 
 T = TypeVar("T")
@@ -88,8 +89,10 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
         yield from map(function, items)
         return
 
+    floating_point_settings = np.geterr()  # before NumPy 2 they are not part of the context
+
     def call(item: T) -> R:
-        with use_one_thread():
+        with use_one_thread(), np.errstate(**floating_point_settings):
             return function(item)
 
     pending: deque[Future[R]] = deque()
