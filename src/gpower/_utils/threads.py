@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TypeVar
@@ -78,11 +78,12 @@ def limit_small_products(n_entries: int) -> Iterator[None]:
         yield
 
 
-def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+def map_in_threads(function: Callable[[T], R], items: Sequence[T], *, limit_blas: bool = False) -> Iterator[R]:
     """Yield ``function(item)`` for every item, in order, computed by as many threads as `get_thread_count` allows.
 
     No more results than threads wait to be used, which limits the memory of results that are added up. The threads
-    inherit the context of the caller, such as that of `numpy.errstate`.
+    inherit the context of the caller, such as that of `numpy.errstate`. With `limit_blas`, BLAS uses one thread in the
+    whole process while there are several threads: set it if `function` multiplies dense arrays.
     """
     n_threads = min(get_thread_count(), len(items))
     if n_threads <= 1:
@@ -96,7 +97,8 @@ def map_in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R
             return function(item)
 
     pending: deque[Future[R]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
+    blas_limit = _find_blas_libraries().limit(limits=1) if limit_blas else nullcontext()
+    with blas_limit, ThreadPoolExecutor(n_threads) as pool:
         for item in items:
             pending.append(pool.submit(copy_context().run, call, item))
             if len(pending) > n_threads:

@@ -24,6 +24,9 @@ from gpower.operators.storage.dense import DenseMatrix
 MIN_PART_ENTRIES = 1 << 20
 #: Smallest number of stored entries of a part for each number of its result, if the results of parts are added up.
 ENTRIES_PER_SUM = 8
+#: Largest number of sections of the rows whose Gram matrices are computed by separate threads, and largest number of
+#: entries of such a Gram matrix for each stored entry of the chosen columns in the section, which limits the memory.
+MAX_GRAM_SECTIONS, SUMS_PER_SECTION_ENTRY = 16, 4
 #: Number of entries, and largest and smallest number of rows, of a dense block of a Gram matrix.
 DENSE_GRAM_ENTRIES, MAX_DENSE_GRAM_ROWS, MIN_DENSE_GRAM_ROWS = 1 << 22, 1 << 12, 1 << 8
 #: Share of stored entries above which the Gram matrix of dense rows is cheaper.
@@ -122,28 +125,36 @@ class SparseMatrix(InMemoryMatrix):
         return type(self)(A, self.has_double_sums)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix by parts of the rows, summed in float64; chosen columns are gathered part by part.
+        """Compute the Gram matrix by sections of the rows, one thread each, summed in float64.
 
-        Arguments are as in `Container.gram`; the result is a dense array in float64. A part with many entries, or that
-        must be centred, is converted to dense block by block.
+        Arguments are as in `Container.gram`; the result is a dense array in float64. Chosen columns are gathered part
+        by part. A part with many entries, or that must be centred, is converted to dense block by block.
         """
         if idx is not None and self.A.format == "csc":
             return self.take(idx).gram(mean, weight)
         A = self.A.tocsr()
         n = A.shape[1] if idx is None else len(idx)
-        S = np.zeros((n, n))
         groups = _split_columns(n)
-        entries_per_part = max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM) * A.shape[1] // max(n, 1)
-        parts = split_lines(A, max(entries_per_part, 1))
-        gathered = map_in_threads(
-            lambda rows: view_lines(A, rows) if idx is None else view_lines(A, rows)[:, idx], parts
-        )
-        for rows, B in zip(parts, gathered, strict=True):
-            w = None if weight is None else weight[rows]
-            if mean is None and B.nnz <= MIN_DENSE_GRAM_DENSITY * B.shape[0] * n:
-                _add_sparse_gram(S, B, w, groups)
-            else:
-                self._add_dense_gram(S, B, mean, w)
+        # Entries of A that give one entry of the chosen columns, were they spread evenly.
+        entries_per_chosen = A.shape[1] / max(n, 1)
+        entries_per_sum = max(MIN_PART_ENTRIES, n * n * entries_per_chosen / SUMS_PER_SECTION_ENTRY)
+        sections = split_lines(A, int(max(entries_per_sum, A.nnz / MAX_GRAM_SECTIONS)))
+        entries_per_part = int(max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM) * entries_per_chosen)
+
+        def sum_section(section: slice) -> Array:
+            S = np.zeros((n, n))
+            B = view_lines(A, section)
+            w = None if weight is None else weight[section]
+            for rows in split_lines(B, max(entries_per_part, 1)):
+                part = view_lines(B, rows) if idx is None else view_lines(B, rows)[:, idx]
+                w_part = None if w is None else w[rows]
+                if mean is None and part.nnz <= MIN_DENSE_GRAM_DENSITY * part.shape[0] * n:
+                    _add_sparse_gram(S, part, w_part, groups)
+                else:
+                    self._add_dense_gram(S, part, mean, w_part)
+            return S
+
+        S = add_in_float64(map_in_threads(sum_section, sections, limit_blas=True))
         for i, j in groups:
             S[j:, i:j] = S[i:j, j:].T
         return S
