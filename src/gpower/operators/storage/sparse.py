@@ -24,9 +24,12 @@ from gpower.operators.storage.dense import DenseMatrix
 MIN_PART_ENTRIES = 1 << 20
 #: Smallest number of stored entries of a part for each number of its result, if the results of parts are added up.
 ENTRIES_PER_SUM = 8
-#: Largest number of sections of the rows whose Gram matrices are computed by separate threads, and largest number of
-#: entries of such a Gram matrix for each stored entry of the chosen columns in the section, which limits the memory.
-MAX_GRAM_SECTIONS, SUMS_PER_SECTION_ENTRY = 16, 4
+#: Largest number of sections of consecutive parts whose results are added up by separate threads. The number does not
+#: depend on the number of threads, so that the sums do not.
+MAX_SECTIONS = 16
+#: Largest number of entries of a Gram matrix for each stored entry of the chosen columns in a section, which limits the
+#: memory of the Gram matrices of the sections.
+SUMS_PER_SECTION_ENTRY = 4
 #: Number of entries, and largest and smallest number of rows, of a dense block of a Gram matrix.
 DENSE_GRAM_ENTRIES, MAX_DENSE_GRAM_ROWS, MIN_DENSE_GRAM_ROWS = 1 << 22, 1 << 12, 1 << 8
 #: Share of stored entries above which the Gram matrix of dense rows is cheaper.
@@ -94,8 +97,22 @@ class SparseMatrix(InMemoryMatrix):
                 part.data = transform(part.data, columns)
             return np.asarray(part @ (Y if are_lines_separate else Y[lines]))
 
-        products = map_in_threads(multiply_part, split_lines(A, max(MIN_PART_ENTRIES, n_sums)))
-        return np.concatenate(list(products)) if are_lines_separate else add_in_float64(products)
+        parts = split_lines(A, max(MIN_PART_ENTRIES, n_sums))
+        if len(parts) == 1:
+            return multiply_part(parts[0])
+        if not are_lines_separate:
+            step = -(-len(parts) // MAX_SECTIONS)
+            sections = [parts[i : i + step] for i in range(0, len(parts), step)]
+            return add_in_float64(map_in_threads(lambda section: add_in_float64(map(multiply_part, section)), sections))
+        dtype = np.result_type(A.dtype if transform is None else np.float64, Y.dtype)
+        product = np.empty((A.indptr.size - 1, Y.shape[1]), dtype)
+
+        def fill_part(lines: slice) -> None:
+            product[lines] = multiply_part(lines)
+
+        for _ in map_in_threads(fill_part, parts):
+            pass
+        return product
 
     def take(self, idx: Array) -> Self:
         """Return a copy of some columns, in the format of the matrix."""
@@ -138,7 +155,7 @@ class SparseMatrix(InMemoryMatrix):
         # Entries of A that give one entry of the chosen columns, were they spread evenly.
         entries_per_chosen = A.shape[1] / max(n, 1)
         entries_per_sum = max(MIN_PART_ENTRIES, n * n * entries_per_chosen / SUMS_PER_SECTION_ENTRY)
-        sections = split_lines(A, int(max(entries_per_sum, A.nnz / MAX_GRAM_SECTIONS)))
+        sections = split_lines(A, int(max(entries_per_sum, A.nnz / MAX_SECTIONS)))
         entries_per_part = int(max(MIN_PART_ENTRIES, n * n // ENTRIES_PER_SUM) * entries_per_chosen)
 
         def sum_section(section: slice) -> Array:
