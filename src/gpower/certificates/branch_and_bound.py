@@ -214,6 +214,11 @@ class SupportSearch(BestFirstSearch[Node]):
         """Return whether the node has few enough supports to enumerate them."""
         return comb(node.free_variables.size, node.count_open_slots(self.k)) <= self.max_leaf_supports
 
+    def open_unless_leaf(self, node: Node | None) -> None:
+        """Open a node, or enumerate its supports if they are few; None stands for a node that is pruned already."""
+        if node is not None and not self.enumerate_if_leaf(node):
+            self.push(node)
+
     def enumerate_if_leaf(self, node: Node) -> bool:
         """Enumerate the supports of a node that has few, and return whether it did; the node is then finished.
 

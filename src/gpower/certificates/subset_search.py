@@ -317,9 +317,8 @@ def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
     start_time = time.perf_counter()
     bound_state = state.bound_state
     view = select_row_candidates(bound_state)
-    search, node = start_search(bound_state, view, clock)
-    if node is None and search.upper_bound > search.pruning_threshold and view.floor > bound_state.candidates.floor:
-        search, node = start_search(bound_state, bound_state.candidates, clock)
-    if node is not None and not search.enumerate_if_leaf(node):
-        search.push(node)
+    search = start_search(bound_state, view, clock)
+    is_unproven = not search.open_nodes and search.upper_bound > search.pruning_threshold
+    if is_unproven and view.floor > bound_state.candidates.floor:
+        search = start_search(bound_state, bound_state.candidates, clock)
     return replace(state, bound_state=bound_state.with_search_result(search, "rows", start_time), tree=search)
