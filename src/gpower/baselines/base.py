@@ -114,11 +114,9 @@ class ComponentTask:
 
         After the last component the matrix is not deflated.
         """
-        operator = (
-            DEFLATION_RULES[deflation_rule].remove(self.operator, result.Z[:, 0])
-            if self.component_index + 1 < self.n_components
-            else self.operator
-        )
+        operator = self.operator
+        if self.component_index + 1 < self.n_components:
+            operator = DEFLATION_RULES[deflation_rule].remove(operator, result.Z[:, 0])
         return replace(self, operator=operator, earlier_loadings=np.hstack([self.earlier_loadings, result.Z]))
 
 

@@ -257,16 +257,20 @@ class OrthogonalL1Ball(L1Ball):
         Z = np.column_stack(
             [super(OrthogonalL1Ball, self)._maximize_unit(c - B @ each) for each in (nu[:, None] + offsets).T]
         )
+        weights = np.zeros(0)
         for _ in range(MAX_LINEAR_PROGRAMS):
             ones = np.ones((1, Z.shape[1]))
             program = linprog(-(c @ Z), ones, [1.0], B.T @ Z, np.zeros(nu.size), options=LINPROG_OPTIONS)
+            if program.x is None:  # rounding stopped the solver: keep the last solution
+                break
+            weights = program.x
             nu = -program.eqlin.marginals
             value = -float(program.ineqlin.marginals[0])
             z = super()._maximize_unit(c - B @ nu)
             if float((c - B @ nu) @ z) - value <= DUAL_TOLERANCE * abs(value):
                 break
             Z = np.column_stack([Z, z])
-        return np.asarray(Z[:, : program.x.size] @ program.x)
+        return np.asarray(Z[:, : weights.size] @ weights)
 
     def _evaluate_dual(self, c: Array, B: Array, u: Array) -> _DualPoint:
         """Evaluate the dual function at u = (λ, ν), (1 + j,); its value is infinite if λ exceeds all |c − Bν|."""

@@ -30,14 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, apply_soft_threshold, safe_reciprocal
-from gpower.certificates.bounds import (
-    EPS,
-    eigenvalue_rounding_error,
-    largest_eigenvalue,
-    largest_sparse_eigenvalue,
-    minimize_on_grid,
-    semidefinite_shift,
-)
+from gpower.certificates import bounds
 from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
@@ -78,7 +71,7 @@ class CandidateCovariance:
         Zero loadings also give zero.
         """
         z = z[self.variables]
-        rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
+        rounding = 8 * bounds.EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
@@ -109,7 +102,7 @@ def select_candidates(
     p, n = operator.shape
     if not operator.has_samples or n <= max_variables:
         return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
-    rounded_up = operator.column_norms**2 * (1 + 64 * p * EPS)  # at least the exact sums of p squares
+    rounded_up = operator.column_norms**2 * (1 + 64 * p * bounds.EPS)  # at least the exact sums of p squares
     idx = _select_largest_variances(rounded_up, support, max_variables)
     return _build_candidates(operator, idx, float(np.max(np.delete(rounded_up, idx), initial=0.0)))
 
@@ -117,7 +110,7 @@ def select_candidates(
 def _build_candidates(operator: Operator, idx: Array, floor: float) -> CandidateCovariance:
     """Compute Σ[idx, idx] and shift it to be positive semidefinite; the floor is zero if no variable is left out."""
     S = _compute_covariance(operator, idx)
-    shift = semidefinite_shift(S, operator.norm_tolerance**2)
+    shift = bounds.semidefinite_shift(S, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
     return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift)
 
@@ -173,8 +166,8 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     lengths = np.sum(P * P, axis=0)
     weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * safe_reciprocal(lengths))
     traces = weights * np.sum(V * V, axis=0)  # of the Yᵢ
-    rounding = 16 * sum(A.shape) * EPS * float(traces @ (1 + squares / np.abs(distance)))
-    return largest_eigenvalue((V * weights) @ V.T) + rounding
+    rounding = 16 * sum(A.shape) * bounds.EPS * float(traces @ (1 + squares / np.abs(distance)))
+    return bounds.largest_eigenvalue((V * weights) @ V.T) + rounding
 
 
 def sample_space_bound(A: Array, x: Array, k: int) -> float:
@@ -190,7 +183,7 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     if not high > low:
         return np.inf
     grid = low + (high - low) * RHO_GRID_SHARES
-    return minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
+    return bounds.minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
@@ -211,7 +204,7 @@ def largest_full_eigenvalue(operator: Operator) -> float:
     λ_k(Σ) ≤ λmax(Σ) for every k, by interlacing (docs/certificates.md, 3.2).
     """
     w = compute_full_spectrum(operator)
-    return np.inf if w is None else float(w[-1]) + eigenvalue_rounding_error(w)
+    return np.inf if w is None else float(w[-1]) + bounds.eigenvalue_rounding_error(w)
 
 
 def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, clock: Clock) -> float:
@@ -227,7 +220,7 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
     tried, or if the clock expires. It contains no shift, as Σ comes from the operator and not from the candidates.
     """
     squares = operator.column_norms**2
-    epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
+    epsilon = 8 * operator.shape[0] * bounds.EPS * float(np.max(squares, initial=0))
     high = known_bound / k
     low = max(_estimate_lowest_threshold(operator, squares), MIN_THRESHOLD_SHARE * high)
     if not low < high:
@@ -246,9 +239,9 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
         if used.size < idx.size:
             thresholded = sp.csr_array(thresholded[used][:, used])
         thresholded.eliminate_zeros()
-        return np.inf if clock.is_expired else largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
+        return np.inf if clock.is_expired else bounds.largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
 
-    return minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
+    return bounds.minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
