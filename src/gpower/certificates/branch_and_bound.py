@@ -37,9 +37,10 @@ ROOT_SCHEDULE: RowBoundSchedule = (
     ((0.001, 0.0003), 80),
 )
 NODE_SCHEDULE: RowBoundSchedule = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
-#: A node gets no further round once screening removes or fixes a smaller share of its variables than this.
+#: A node gets no further round once screening removes or fixes a smaller share of its variables than this: branching
+#: then gains more.
 MIN_SCREENED_SHARE = 0.1
-#: A node with at most this many supports is enumerated.
+#: A node with at most this many supports is enumerated, which takes about 1 ms.
 MAX_LEAF_SUPPORTS = 400
 #: Number of supports whose eigenvalues are computed in one call.
 ENUMERATION_BATCH_SIZE = 2048
@@ -193,11 +194,14 @@ class SupportSearch(BestFirstSearch[Node]):
             self.incumbent_value = self._compute_value(self.incumbent_support)
 
     def make_row_problem(self, node: Node) -> RowProblem:
-        """Return the problem of a node, for the row bound."""
+        """Return the problem of the row bound over the allowed variables of a node, in units of `scale`."""
         return RowProblem(self.S[np.ix_(node.allowed_variables, node.allowed_variables)], self.k, node.fixed)
 
     def run(self, clock: Clock) -> None:
-        """Search until every node is pruned or the clock expires."""
+        """Expand open nodes, by enumeration or row bound, screening and branching, until all are pruned or time is up.
+
+        Ctrl-C and a callback that returns true stop the search and do not raise; `variance_bound` is proven then too.
+        """
 
         def expand(node: Node) -> tuple[Node, ...]:
             tightened = None if self.enumerate_if_leaf(node) else assess_by_rows(self, node, clock)
@@ -206,7 +210,10 @@ class SupportSearch(BestFirstSearch[Node]):
         self.run_best_first(expand, clock)
 
     def update_from_weights(self, node: Node) -> None:
-        """Round the relaxed solution to the fixed variables and the free ones of the largest weights."""
+        """Update the incumbent from the support of k variables of the largest weights, all fixed ones included.
+
+        This rounds the relaxed solution of the row bound; the node stays as it is.
+        """
         order = np.argsort(-np.where(node.fixed, np.inf, node.weights), kind="stable")
         self.update_incumbent(np.sort(node.allowed_variables[order[: self.k]]))
 

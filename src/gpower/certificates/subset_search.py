@@ -23,7 +23,7 @@ from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option
 from gpower.validation.variable_rules import VariableRules, check_required_have_variance
 
-#: If there are at most this many supports, all are enumerated; this takes about as long as one row bound.
+#: If there are at most this many supports, all are enumerated, in less than 0.1 s of one processor.
 MAX_ENUMERATED_SUPPORTS = 20_000
 
 
