@@ -225,6 +225,7 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     variances = np.diagonal(S)
 
     def compute_bound(t: float) -> float:
+        """Return λmax(soft_t(Σ)) + k·max(t, floor), Σ over the variables of variance above t."""
         used = np.flatnonzero(variances > t)
         submatrix = S if used.size == variances.size else S[np.ix_(used, used)]
         return largest_eigenvalue(apply_soft_threshold(submatrix, t)) + k * max(t, floor)

@@ -37,9 +37,6 @@ ROOT_SCHEDULE: RowBoundSchedule = (
     ((0.001, 0.0003), 80),
 )
 NODE_SCHEDULE: RowBoundSchedule = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
-#: A node gets no further round once screening removes or fixes a smaller share of its variables than this: branching
-#: then gains more.
-MIN_SCREENED_SHARE = 0.1
 #: A node with at most this many supports is enumerated, which takes about 1 ms.
 MAX_LEAF_SUPPORTS = 400
 #: Number of supports whose eigenvalues are computed in one call.
@@ -204,6 +201,7 @@ class SupportSearch(BestFirstSearch[Node]):
         """
 
         def expand(node: Node) -> tuple[Node, ...]:
+            """Return two children, or none if the node was enumerated or pruned."""
             tightened = None if self.enumerate_if_leaf(node) else assess_by_rows(self, node, clock)
             return () if tightened is None or self.enumerate_if_leaf(tightened) else tightened.branch()
 
@@ -245,11 +243,12 @@ class SupportSearch(BestFirstSearch[Node]):
 def assess_by_rows(
     search: SupportSearch, node: Node, clock: Clock, schedule: RowBoundSchedule = NODE_SCHEDULE
 ) -> Node | None:
-    """Alternate between the row bound and screening at a node; return None if the node is pruned.
+    """Alternate between the row bound and screening at a node; return the reduced node, or None if it is pruned.
 
-    The node may be one without `rows`. The incumbent is updated from the weights of every round. If the clock expires,
-    or after Ctrl-C, the node is returned with the bound that is proven so far. Only `NODE_SCHEDULE` itself ends early
-    when screening has little effect.
+    There is one round for each pair of `schedule`: the values of μ of a minimisation and its L-BFGS steps for each. A
+    node without `rows` starts from those of `initialize_rows`. The incumbent of the search is updated from the weights
+    of every round, and the bounds of what is pruned or screened are recorded. If the clock expires, or after Ctrl-C,
+    the node is returned with the bound that is proven so far.
     """
     for smoothings, steps in schedule:
         problem = search.make_row_problem(node)
@@ -263,8 +262,7 @@ def assess_by_rows(
             return None
         search.update_from_weights(node)
         keep, required = screen_variables(problem, result.rows, search.pruning_threshold)
-        changed_share = (np.count_nonzero(~keep) + np.count_nonzero(required & ~node.fixed)) / keep.size
-        if changed_share > 0:
+        if np.any(~keep | (required & ~node.fixed)):
             search.record_pruned_bound(search.pruning_threshold)  # screened supports have values up to the threshold
             n_required, n_kept = np.count_nonzero(required), np.count_nonzero(keep)
             if np.any(required & ~keep) or n_required > search.k or n_kept < search.k:
@@ -272,8 +270,6 @@ def assess_by_rows(
             node = node.reduce(keep, required)
             if search.is_leaf(node) or clock.is_expired:
                 break
-        if schedule is NODE_SCHEDULE and changed_share < MIN_SCREENED_SHARE:
-            break
     return node
 
 

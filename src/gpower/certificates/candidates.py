@@ -233,6 +233,7 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
         return np.inf
 
     def compute_bound(t: float) -> float:
+        """Return λmax(soft_t(Σ)) + k(t + ε) over the variables of variance above t; infinity if the clock expired."""
         thresholded = Sigma.copy()
         thresholded.data = apply_soft_threshold(thresholded.data, t)
         used = np.flatnonzero(squares[idx] > t)

@@ -206,6 +206,7 @@ def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Ar
 
 
 def _draw_correlation_circles(axes: Panel) -> None:
+    """Draw the circles of radius 1 and √½, on which both components explain all or half of a variance, and the axes."""
     from matplotlib.patches import Circle
 
     for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):

@@ -76,6 +76,7 @@ def _get_trace_array(trace: object, name: str, length: int) -> Array | None:
 
 
 def _draw_gap_curve(axes: Panel, x: Array, gaps: Array) -> None:
+    """Draw the gaps against x, both (n_steps,), on a logarithmic scale, and count the gaps of zero in a note."""
     style.label_axes(axes, "", "first-order gap Δ")
     if not np.any(gaps > 0):
         style.write_centred_text(axes, "Δ = 0 throughout")

@@ -131,6 +131,10 @@ def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -
 
 
 def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> None:
+    """Write the names of the samples farthest from the mean of the scores, (n_samples, 2), in standard deviations.
+
+    Raise ValueError if there is not one name for each sample.
+    """
     if len(names) != len(scores):
         raise ValueError(f"names has {len(names)} entries, but X has {len(scores)} samples.")
     spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)

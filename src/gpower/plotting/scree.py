@@ -22,7 +22,7 @@ __all__ = ["plot_components", "plot_scree"]
 
 SPARSE_STYLE: StyleKwargs = {"color": style.BLUE, "marker": "o", "markersize": 6, "label": "sparse components"}
 PCA_STYLE: StyleKwargs = {"color": style.BLACK, "marker": "D", "markersize": 4.5, "linewidth": 1.0, "label": "PCA"}
-#: Name of the line of parallel analysis (Horn 1965); both figures permute the values of each column.
+#: Name of the line of parallel analysis (Horn 1965) in the legend.
 HORN_LABEL = "PCA of permuted tables, mean (parallel analysis)"
 #: Largest ratio of the variances of a figure for which a linear scale shows the smallest one.
 MAX_LINEAR_RATIO = 20
@@ -91,6 +91,7 @@ def compute_pca_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
 
 
 def _draw_null_quantiles(axes: Panel, test: ComponentTest, max_components: int) -> None:
+    """Draw a bar at the null quantile of each tested component, in % of the total variance, for the first ones only."""
     quantiles = 100 * test.null_quantile[:max_components] / test.total_variance
     label = f"{100 * (1 - test.level):g} % of permuted tables stay below"
     positions = np.arange(1, quantiles.size + 1)
@@ -119,9 +120,10 @@ def _style_scree_panel(axes: Panel, n_components: int) -> None:
 
 
 def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
-    """Plot the variance and the p-value of each component with the null quantiles, PCA components and Horn's line.
+    """Plot the variance and the p-value of each component with the null quantiles, and PCA with parallel analysis.
 
-    Components that explain more than chance are blue, the others hollow.
+    Components that explain more than chance are blue, the others hollow. The dotted line of parallel analysis (Horn
+    1965) is the mean variance of the PCA components of permuted tables.
 
     Parameters
     ----------
