@@ -69,14 +69,8 @@ class BaselineResult:
     @classmethod
     def from_ascent(cls, ascent_result: AscentResult, Z: Array, **fields: Any) -> BaselineResult:
         """Return the result of an ascent whose loadings are Z, (n_features, m); `fields` are further attributes."""
-        return cls(
-            Z,
-            ascent_result.n_iter,
-            ascent_result.converged,
-            objective=ascent_result.value,
-            compute_gap=lambda: ascent_result.gap,
-            **fields,
-        )
+        fields |= {"objective": ascent_result.value, "compute_gap": lambda: ascent_result.gap}
+        return cls(Z, ascent_result.n_iter, ascent_result.converged, **fields)
 
     def count_nonzero(self) -> int:
         """Return the number of nonzero loadings."""
@@ -170,12 +164,8 @@ class Baseline(SparsePCAEstimator, ABC):
         Z = refit_baseline_loadings(prepared.operator, joined.Z) if self.refit else joined.Z
         fit = summarize_fit(prepared, replace(joined, Z=orient(Z)), adjust_in_order=self._keeps_component_order)
         self.__dict__.update(fit.attributes | _collect_extra_attributes(results))
-        warn_all(
-            [
-                *fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance),
-                *((note, GPowerWarning) for note in joined.notes),
-            ]
-        )
+        own_warnings = ((note, GPowerWarning) for note in joined.notes)
+        warn_all([*fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance), *own_warnings])
         return self
 
     def build_fit_spec(self, shape: tuple[int, int]) -> FitSpec:

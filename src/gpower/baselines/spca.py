@@ -100,10 +100,7 @@ class SPCA(Baseline):
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         axes = compute_leading_components(task.operator, task.n_components)[0].astype(np.float64)
         operator = task.operator
-        S, ridge_gram = (
-            None,
-            None,
-        )  # Σ and Σ + ridge·I, (n_features, n_features); neither is formed for an infinite ridge
+        S = ridge_gram = None  # Σ and Σ + ridge·I, (n_features, n_features); not formed for an infinite ridge
         if np.isfinite(self.ridge):
             S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees_of_freedom
             ridge_gram = S + self.ridge * np.eye(S.shape[0])
@@ -130,15 +127,9 @@ class SPCA(Baseline):
             converged = bool(np.max(np.abs(Z - previous)) <= self.tol)
         if task.target_cardinality is not None and np.any(np.count_nonzero(Z, axis=0) > task.target_cardinality):
             Z = keep_largest(Z, task.target_cardinality)  # several variables entered a regression together
-        return [
-            BaselineResult(
-                Z.astype(task.operator.dtype),
-                n_iter,
-                converged,
-                extra_attributes={"l1_": np.array([solution.l1 for solution in solutions])},
-                notes=tuple(_explain_shortfalls(Z, cardinalities)),
-            )
-        ]
+        attributes = {"l1_": np.array([solution.l1 for solution in solutions])}
+        notes = tuple(_explain_shortfalls(Z, cardinalities))
+        return [BaselineResult(Z.astype(operator.dtype), n_iter, converged, extra_attributes=attributes, notes=notes)]
 
     def _compute_l1_weights(self, targets: Array) -> Array:
         """Return the ℓ1 weight of each component; `targets` are Σα, (n_features, m)."""

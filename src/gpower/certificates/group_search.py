@@ -186,14 +186,10 @@ def best_groups(
     loadings, variances = compute_leading_components(operator, 1, support)
     value = float(variances[0])
     seconds = clock.elapsed_seconds
+    bound = Bound("search", max(search.upper_bound, value), seconds)
+    unit = "variables" if support_rules.group_labels is None else "groups"
     certificate = Certificate.from_bounds(
-        value,
-        (Bound("search", max(search.upper_bound, value), seconds),),
-        cardinality=k,
-        tol=tol,
-        seconds=seconds,
-        nodes=search.n_nodes,
-        cardinality_unit="variables" if support_rules.group_labels is None else "groups",
+        value, (bound,), cardinality=k, tol=tol, seconds=seconds, nodes=search.n_nodes, cardinality_unit=unit
     )
     z = orient(embed_rows(loadings, support, operator.shape[1]))[:, 0]
     return CertifiedComponent(z, certificate)

@@ -123,14 +123,8 @@ def plot_stability(
     names = style.resolve_variable_names(stability, feature_names, frequency.shape[1])
     is_beyond_chance = selected.sum(axis=1) > stability.expected_false_selections
     selected_colours = np.where(is_beyond_chance, style.BLUE, style.ORANGE)[:, None]
-    panels, shown = _draw_bar_panels(
-        axes,
-        frequency,
-        names,
-        max_variables,
-        color=np.where(selected, selected_colours, "white"),
-        edgecolor=np.where(selected, selected_colours, "0.5"),
-    )
+    fills, edges = (np.where(selected, selected_colours, other) for other in ("white", "0.5"))
+    panels, shown = _draw_bar_panels(axes, frequency, names, max_variables, color=fills, edgecolor=edges)
     for j, panel in enumerate(panels):
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
@@ -220,9 +214,8 @@ def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20)
     labels = [f"{name} ({best_component[i] + 1})" for name, i in zip(set_names, order, strict=True)]
     _draw_bars(panel, lengths, labels, n_slots, color=colours)
     panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
-    panel.set_xlabel(
-        "−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=style.SMALL_FONT_SIZE
-    )
+    meaning = "−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component"
+    panel.set_xlabel(meaning, fontsize=style.SMALL_FONT_SIZE)
     return panel
 
 

@@ -90,10 +90,9 @@ def plot_support(
     largest = float(np.abs(loadings).max())
     shares = map(format_percent, model.explained_variance_ratio_)
     row_labels = [f"Component {j}, {share}" for j, share in enumerate(shares, 1)]
-    cell_style = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
-    cells = style.draw_cells(
-        panel, np.ma.masked_equal(loadings, 0), row_labels, [names[i] for i in shown], **cell_style
-    )
+    scale = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
+    used_loadings = np.ma.masked_equal(loadings, 0)
+    cells = style.draw_cells(panel, used_loadings, row_labels, [names[i] for i in shown], **scale)
     panel.tick_params(axis="x", rotation=90)
     for row, column in zip(*np.nonzero(loadings < 0), strict=True):
         style.write_in_cell(panel, row, column, "−", is_dark=abs(loadings[row, column]) > 0.6 * largest)
@@ -189,11 +188,10 @@ def plot_metadata(
     scales = [(test, *scale) for test, scale in STRENGTH_SCALES.items() if test in tests]
     width = 1.4 + style.estimate_label_width(names) + 0.5 * m + 0.8 * len(scales)
     panel = style.get_single_panel(axes, width, max(1.4 + 0.26 * n, 2.2))
+    numbers = [str(j + 1) for j in range(m)]
     for test, label, colour_map, lowest in scales:
         values = np.ma.masked_invalid(np.where(tests == test, signed, np.nan).T)
-        cells = style.draw_cells(
-            panel, values, names, [str(j + 1) for j in range(m)], cmap=colour_map, vmin=lowest, vmax=1
-        )
+        cells = style.draw_cells(panel, values, names, numbers, cmap=colour_map, vmin=lowest, vmax=1)
         style.draw_colour_bar(panel, cells, label, aspect=14)
     for j, i in np.ndindex(m, n):
         strength = float(association.strength[j, i])

@@ -71,9 +71,8 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
     mean_cardinality = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
     share = 100 * np.cumsum(path.explained_variance_ratio, axis=1) / total
     panel = style.get_single_panel(axes)
-    style.label_axes(
-        panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components"
-    )
+    per_component, number = ("", "") if m == 1 else (" per component", f" with {m} components")
+    style.label_axes(panel, "", f"% of the variance of PCA{number}")
     for j, reference in enumerate(100 * np.cumsum(pca) / total):
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
         x = style.mask_nonpositive(mean_cardinality[:, j])
@@ -82,9 +81,7 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
     colour = style.get_curve_style(0)["color"] if m == 1 else style.MUTED_COLOUR  # several lines have different colours
     label = "PCA" if m == 1 else "PCA, as many components"
     panel.plot([], [], color=colour, linestyle="--", linewidth=1, label=label)
-    style.set_cardinality_axis(
-        panel, mean_cardinality, "non-zero loadings" if m == 1 else "non-zero loadings per component"
-    )
+    style.set_cardinality_axis(panel, mean_cardinality, f"non-zero loadings{per_component}")
     panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
     second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))
     second.set_ylabel("% of the total variance", fontsize=style.NORMAL_FONT_SIZE)
@@ -139,9 +136,8 @@ def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
     panel.step(grid, bound, where="post", color=style.BLACK, linewidth=1.2, label="upper bound, component 1")
     with suppress(ValueError):  # the expectation is not known for a covariance, nor for ℓ1 variances
         expected = path.expected_cardinality_bound(grid)
-        panel.plot(
-            grid, expected, color=style.MUTED_COLOUR, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise"
-        )
+        line_style: StyleKwargs = {"color": style.MUTED_COLOUR, "linestyle": ":", "linewidth": 1.8}
+        panel.plot(grid, expected, **line_style, label="its mean for Gaussian noise")
     for j in range(gamma.shape[1]):
         curve_style = style.CURVE_STYLE | {"linewidth": 1.0, "label": f"component {j + 1}"}
         panel.plot(gamma[:, j], style.mask_nonpositive(cardinality[:, j]), **style.get_curve_style(j), **curve_style)

@@ -203,19 +203,12 @@ def plot_pairs(
             else:
                 panel.set_axis_off()
                 text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
-                panel.text(
-                    0.5,
-                    0.5,
-                    text,
-                    transform=panel.transAxes,
-                    ha="center",
-                    va="center",
-                    fontsize=style.SMALL_FONT_SIZE + 2,
-                )
-            style.label_axes(
-                panel, f"Component {j + 1}" if i == m - 1 else "", f"Component {i + 1}" if 0 == j < i else ""
-            )
-            panel.tick_params(labelsize=style.SMALL_FONT_SIZE - 1, labelleft=0 == j < i, labelbottom=i == m - 1)
+                style.write_panel_note(panel, 0.5, 0.5, text, ha="center", va="center", fontsize=10, color="black")
+            is_lowest = i == m - 1
+            is_leftmost = 0 == j < i
+            xlabel = f"Component {j + 1}" if is_lowest else ""
+            style.label_axes(panel, xlabel, f"Component {i + 1}" if is_leftmost else "")
+            panel.tick_params(labelsize=style.SMALL_FONT_SIZE - 1, labelleft=is_leftmost, labelbottom=is_lowest)
     samples.draw_legends(panels[0, -1], panels)
     return panels
 

@@ -22,8 +22,11 @@ __all__ = ["plot_components", "plot_scree"]
 
 SPARSE_STYLE: StyleKwargs = {"color": style.BLUE, "marker": "o", "markersize": 6, "label": "sparse components"}
 PCA_STYLE: StyleKwargs = {"color": style.BLACK, "marker": "D", "markersize": 4.5, "linewidth": 1.0, "label": "PCA"}
-#: Name of the line of parallel analysis (Horn 1965) in the legend.
-HORN_LABEL = "PCA of permuted tables, mean (parallel analysis)"
+#: Line of parallel analysis (Horn 1965).
+HORN_STYLE: StyleKwargs = {"color": style.MUTED_COLOUR, "linewidth": 1.6, "linestyle": ":"}
+HORN_STYLE |= {"label": "PCA of permuted tables, mean (parallel analysis)"}
+#: Markers of components that explain no more than chance.
+HOLLOW_STYLE: StyleKwargs = {"color": style.BLUE, "markerfacecolor": "white", "label": "_"}
 #: Largest ratio of the variances of a figure for which a linear scale shows the smallest one.
 MAX_LINEAR_RATIO = 20
 
@@ -151,12 +154,9 @@ def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     panel = style.get_single_panel(axes, max(5.6, 2.4 + 0.5 * m), 4.0)
     panel.plot(positions, percent * test.variance, **SPARSE_STYLE)
     beyond = slice(test.n_components, m)
-    panel.plot(
-        positions[beyond], percent * test.variance[beyond], "o", color=style.BLUE, markerfacecolor="white", label="_"
-    )
+    panel.plot(positions[beyond], percent * test.variance[beyond], "o", **HOLLOW_STYLE)
     panel.plot(positions, percent * test.pca_variance, **PCA_STYLE)
-    horn_style: StyleKwargs = {"color": style.MUTED_COLOUR, "linewidth": 1.6, "label": HORN_LABEL}
-    panel.plot(positions, percent * test.horn, ":", **horn_style)
+    panel.plot(positions, percent * test.horn, **HORN_STYLE)
     _draw_null_quantiles(panel, test, m)
     _style_scree_panel(panel, m)
     tick_labels = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
