@@ -28,7 +28,7 @@ from gpower.solvers.refit import refit_loadings
 from gpower.solvers.results import ComponentResult
 from gpower.solvers.specification import FitSpec
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
-from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.prepare import read_estimator_input
 
 #: Largest number of variables for which tall data are replaced by their covariance.
 MAX_COVARIANCE_FEATURES = 2000
@@ -159,9 +159,13 @@ class Baseline(SparsePCAEstimator, ABC):
         self._check_own_params(table.shape)
         reduce = table.shape[1] <= MAX_COVARIANCE_FEATURES and not self._requires_samples
         prepared = table.prepare(sample_weight, [fit_spec], reduce=reduce)
-        results = self._find_components(self._create_task(prepared))
+        operator = prepared.operator
+        rng = make_random_state(self.get_params().get("random_state"))
+        no_loadings = np.zeros((operator.shape[1], 0))
+        task = ComponentTask(operator, prepared.moments.degrees_of_freedom, prepared.fit_spec, rng, no_loadings)
+        results = self._find_components(task)
         joined = _join_results(results)
-        Z = refit_baseline_loadings(prepared.operator, joined.Z) if self.refit else joined.Z
+        Z = refit_baseline_loadings(operator, joined.Z) if self.refit else joined.Z
         fit = summarize_fit(prepared, replace(joined, Z=orient(Z)), adjust_in_order=self._keeps_component_order)
         self.__dict__.update(fit.attributes | _collect_extra_attributes(results))
         own_warnings = ((note, GPowerWarning) for note in joined.notes)
@@ -196,16 +200,6 @@ class Baseline(SparsePCAEstimator, ABC):
                 f"cardinality and {param_name} are set together, but each of them fixes the sparsity; "
                 "keep one and leave the other None."
             )
-
-    def _create_task(self, prepared: PreparedData) -> ComponentTask:
-        """Return the task of the first component."""
-        return ComponentTask(
-            operator=prepared.operator,
-            degrees_of_freedom=prepared.moments.degrees_of_freedom,
-            fit_spec=prepared.fit_spec,
-            rng=make_random_state(self.get_params().get("random_state")),
-            earlier_loadings=np.zeros((prepared.operator.shape[1], 0)),
-        )
 
     def _check_own_params(self, shape: tuple[int, int]) -> None:
         """Raise ValueError if a parameter that only this method has is not valid."""
