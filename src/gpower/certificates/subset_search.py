@@ -35,7 +35,7 @@ class BestSubset(CertifiedComponent):
     >>> import numpy as np
     >>> from gpower import best_subset
     >>> best_subset(np.diag([4.0, 2.0, 1.0]), cardinality=1, covariance="precomputed")
-    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0.0 s>
+    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0... s>
     """
 
     feature_names: Array | None = None  # (n_features,) of str, set by `best_subset`; None stands for x0, x1, …
