@@ -7,7 +7,7 @@ from typing import Any
 from experiments.journee2010 import published, report
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import CARDINALITIES, SHAPE, SINGLE, curve, single_sweeps
-from gpower.plotting.style import create_panels, style_panel
+from gpower.plotting.style import get_panels, label_axes
 
 NAME = "figure1"
 UPPER = (published.GPOWER_L1, published.GPOWER_L0, published.GREEDY, published.RSVD_L0)
@@ -54,13 +54,13 @@ def verdict(shares: list[Row]) -> str:
 
 def draw(study: Study, rows: list[Row]) -> None:
     """As published on the left, all post-processed on the right."""
-    panels = create_panels(1, 2, 9.5, 3.9, sharey=True)[0]
+    panels = get_panels(None, 1, 2, 9.5, 3.9, sharey=True)[0]
     titles = ("as the methods return them", "after post-processing")
     for panel, kind, title in zip(panels, ("variance", "postprocessed"), titles, strict=True):
         for method in SINGLE:
             _line(panel, rows, method.name, kind, report.look(method.name))
         panel.set_title(title, fontsize=9)
-        style_panel(panel, "cardinality", "")
+        label_axes(panel, "cardinality", "")
     unfilled = {"color": "0.5", "linestyle": ":", "linewidth": 1.3, "label": "GPower ℓ1, not filled"}
     _line(panels[0], rows, published.GPOWER_L1, "unfilled", unfilled)
     panels[0].set_ylabel("variance / variance of PCA", fontsize=9)

@@ -10,7 +10,7 @@ from experiments.journee2010 import published, report
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import LEVELS, SHAPE, single_sweeps
 from gpower.datasets import gaussian
-from gpower.plotting.style import get_single_panel, style_panel
+from gpower.plotting.style import get_single_panel, label_axes
 
 NAME = "figure2"
 METHODS = (published.GPOWER_L1, published.GPOWER_L0)
@@ -34,7 +34,7 @@ def run(study: Study) -> None:
     for method in METHODS:
         axes.plot(LEVELS, [row[method] for row in rows_out], **report.look(method))
     axes.plot(LEVELS, [row["bound"] for row in rows_out], color="0.3", linestyle=":", label="theoretical upper bound")
-    style_panel(axes, r"$\gamma/\|a_{i^*}\|$  (ℓ1),   $\sqrt{\gamma}/\|a_{i^*}\|$  (ℓ0)", "cardinality")
+    label_axes(axes, r"$\gamma/\|a_{i^*}\|$  (ℓ1),   $\sqrt{\gamma}/\|a_{i^*}\|$  (ℓ0)", "cardinality")
     axes.legend(fontsize=8, frameon=False)
     report.picture(study, NAME, axes)
 

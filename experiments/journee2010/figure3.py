@@ -7,7 +7,7 @@ import numpy as np
 from experiments.journee2010 import published, report
 from experiments.journee2010.study import Study
 from experiments.journee2010.sweeps import CARDINALITIES, SHAPE, SINGLE, curve, single_sweeps
-from gpower.plotting.style import create_panels, style_panel
+from gpower.plotting.style import get_panels, label_axes
 
 NAME = "figure3"
 SHOWN = (5, 20, 45, 90, 160, 250)
@@ -25,12 +25,12 @@ def run(study: Study) -> None:
     p, n = SHAPE
     title = f"Figure 3: time of one component of a {p} x {n} matrix, and reads of the matrix"
     report.table(study, NAME, title, found, f"published: only Greedy slows down with the cardinality. {_growth(found)}")
-    panels = create_panels(1, 2, 9.5, 3.6)[0]
+    panels = get_panels(None, 1, 2, 9.5, 3.6)[0]
     for panel, value, words in zip(panels, ("seconds", "passes"), ("seconds", "reads of the matrix"), strict=True):
         for method in SINGLE:
             panel.plot(CARDINALITIES, curve(rows, method.name, value, CARDINALITIES), **report.look(method.name))
         panel.set_yscale("log")
-        style_panel(panel, "cardinality", words)
+        label_axes(panel, "cardinality", words)
     report.legend(panels, len(SINGLE))
     report.picture(study, NAME, panels)
 

@@ -14,7 +14,7 @@ from gpower.datasets import gaussian
 from gpower.operators import Operator, as_operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import L1
-from gpower.plotting.style import create_panels, style_panel
+from gpower.plotting.style import get_panels, label_axes
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentState, Trace
 from gpower.solvers.initialization import make_largest_norm_start
@@ -47,7 +47,7 @@ def run(study: Study) -> None:
     table = [_summary(rows, method, phase) for method, phase in dict.fromkeys((r["method"], r["phase"]) for r in rows)]
     claim = "published: GPower keeps the cardinality low throughout; rSVD first solves PCA, then loses cardinality."
     report.table(study, f"{NAME}_summary", f"Figure 4: in the course of the computation, {p} x {n}", table, claim)
-    panels = create_panels(1, 2, 9.5, 3.6)[0]
+    panels = get_panels(None, 1, 2, 9.5, 3.6)[0]
     for panel, axis, words in zip(panels, ("seconds", "passes"), ("seconds", "reads of the matrix"), strict=True):
         _draw(panel, rows, axis, words)
     report.legend(panels, 4)
@@ -130,7 +130,7 @@ def _draw(panel: Any, rows: list[Row], axis: str, words: str) -> None:
         panel.plot(x, [row["variance"] for row in own], color=color, label=f"{report.label(method)}, variance")
         other.plot(x, [row["cardinality"] for row in own], color=color, linestyle="--")
         panel.plot([], [], color=color, linestyle="--", label=f"{report.label(method)}, cardinality")
-    style_panel(panel, words, "variance / variance of PCA")
+    label_axes(panel, words, "variance / variance of PCA")
     other.set_ylabel("cardinality", fontsize=9)
     other.tick_params(labelsize=8)
     other.spines[["top"]].set_visible(False)

@@ -6,7 +6,7 @@ from experiments.journee2010 import report
 from experiments.journee2010.genes import CARDINALITIES, METHODS, M, names, runs
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import curve
-from gpower.plotting.style import create_panels, set_cardinality_axis, style_panel
+from gpower.plotting.style import get_panels, label_axes, set_cardinality_axis
 
 NAME = "figure5"
 SHOWN = (10, 50, 200, 500)
@@ -26,13 +26,13 @@ def run(study: Study) -> None:
     ]
     note = "published: all methods equal, SPCA and rSVD l1 after post-processing."
     report.table(study, NAME, "Figure 5: adjusted variance over that of PCA, k genes each, ten components", found, note)
-    panels = create_panels(len(cohorts), 2, 9.5, 3.2 * len(cohorts), sharey="row", sharex=True)
+    panels = get_panels(None, len(cohorts), 2, 9.5, 3.2 * len(cohorts), sharey="row", sharex=True)
     for line, name in zip(panels, cohorts, strict=True):
         for panel, (kind, title) in zip(line, KINDS.items(), strict=True):
             for method in METHODS:
                 panel.plot(CARDINALITIES, _curve(rows, name, method, kind, CARDINALITIES), **report.look(method))
             panel.set_title(f"{name}: {title}", fontsize=9)
-            style_panel(panel, "", "")
+            label_axes(panel, "", "")
             set_cardinality_axis(panel, CARDINALITIES, "genes per component (mean)")
         line[0].set_ylabel("adjusted variance / that of PCA", fontsize=9)
     for panel in panels[:-1].ravel():

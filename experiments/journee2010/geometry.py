@@ -21,11 +21,11 @@ from gpower.plotting.style import (
     AxesLike,
     Panel,
     StyleKwargs,
-    create_panels,
     draw_legend_above,
+    get_panels,
     get_single_panel,
+    label_axes,
     resolve_variable_names,
-    style_panel,
 )
 
 NAME = "geometry"
@@ -35,7 +35,7 @@ PLANE = np.array([[2.0, 1.0, -0.3, 0.5, 1.7], [0.5, 1.2, 1.0, -0.6, 0.9]])  # fi
 
 def run(study: Study) -> None:
     """The same five variables under both penalties."""
-    panels = create_panels(1, 2, 10.8, 5.8)[0]
+    panels = get_panels(None, 1, 2, 10.8, 5.8)[0]
     for panel, penalty in zip(panels, ("l1", "l0"), strict=True):
         plot_geometry(PLANE, 1.0, penalty, axes=panel)
     report.picture(study, NAME, panels)
@@ -95,7 +95,7 @@ def plot_geometry(
     panel.set_xlim(-reach, reach)
     panel.set_ylim(-reach, reach)
     panel.set_aspect("equal")
-    style_panel(panel, "sample 1", "sample 2")
+    label_axes(panel, "sample 1", "sample 2")
     draw_legend_above(panel)
     title = f"γ = {gamma:.4g}: {active.sum()} of {A.shape[1]} variables active"
     panel.get_legend().set_title(title, prop={"size": TITLE_FONT_SIZE})

@@ -11,7 +11,7 @@ from experiments.journee2010.sweeps import measured
 from gpower.datasets import gaussian
 from gpower.operators import as_operator
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.plotting.style import create_panels, style_panel
+from gpower.plotting.style import get_panels, label_axes
 
 NAME, M = "several_spectrum", 5
 SHAPE = (100, 1000)
@@ -63,7 +63,7 @@ def with_spectrum(ratio: float, seed: int) -> np.ndarray:
 
 
 def _draw(study: Study, means: dict[tuple[object, ...], Row]) -> None:
-    panels = create_panels(1, 3, 11.5, 3.6)[0]
+    panels = get_panels(None, 1, 3, 11.5, 3.6)[0]
     shown = ((0.0, "passes", (GPOWER_L0, BLOCK_L0)), (0.1, "passes", METHODS), (0.1, "variance", METHODS))
     words = {"passes": "reads of the matrix", "variance": "adjusted variance / that of PCA"}
     for panel, (level, value, methods) in zip(panels, shown, strict=True):
@@ -71,7 +71,7 @@ def _draw(study: Study, means: dict[tuple[object, ...], Row]) -> None:
             line = [means[method.name, level, ratio][value] for ratio in RATIOS]
             panel.plot(range(len(RATIOS)), line, **report.look(method.name))
         panel.set_title("no penalty: PCA by the power method" if level == 0 else "10 % (ℓ1) and 1 % (ℓ0)", fontsize=9)
-        style_panel(panel, "ratio of successive leading eigenvalues", words[value])
+        label_axes(panel, "ratio of successive leading eigenvalues", words[value])
         panel.set_xticks(range(len(RATIOS)), [f"{ratio:g}" for ratio in RATIOS])
         if value == "passes":
             panel.set_ylim(bottom=0)

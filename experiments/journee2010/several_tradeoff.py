@@ -7,7 +7,7 @@ from experiments.journee2010.methods import SEVERAL
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import CARDINALITIES, LEVELS, SHAPE, curve, sweep
 from gpower.datasets import gaussian
-from gpower.plotting.style import create_panels, style_panel
+from gpower.plotting.style import get_panels, label_axes
 
 NAME, M = "several_tradeoff", 5
 SHOWN = (8, 20, 45, 90, 160)
@@ -44,13 +44,13 @@ def _sweep(seed: int) -> list[Row]:
 
 
 def _draw(study: Study, rows: list[Row]) -> None:
-    panels = create_panels(1, 3, 11.5, 3.8, sharey=True)[0]
+    panels = get_panels(None, 1, 3, 11.5, 3.8, sharey=True)[0]
     for panel, (kind, title) in zip(panels, KINDS.items(), strict=True):
         for method in SEVERAL:
             line = curve(rows, method.name, kind, CARDINALITIES, scale=M)
             panel.plot(CARDINALITIES, line, **report.look(method.name))
         panel.set_title(title, fontsize=9)
-        style_panel(panel, "variables per component", "")
+        label_axes(panel, "variables per component", "")
     panels[0].set_ylabel("adjusted variance / that of PCA", fontsize=9)
     report.legend(panels, len(SEVERAL))
     report.picture(study, NAME, panels)

@@ -7,7 +7,7 @@ from experiments.journee2010.genes import CARDINALITIES, METHODS, M, names, runs
 from experiments.journee2010.published import Columns
 from experiments.journee2010.study import Row, Study
 from experiments.journee2010.sweeps import curve
-from gpower.plotting.style import create_panels, set_cardinality_axis, style_panel
+from gpower.plotting.style import get_panels, label_axes, set_cardinality_axis
 
 NAME = "tables_enrichment"
 SHOWN = (20, 50, 100, 200, 500)
@@ -72,14 +72,14 @@ def _curve(rows: list[Row], name: str, method: str, value: str, at: tuple[int, .
 
 def _draw(study: Study, rows: list[Row]) -> None:
     cohorts = names(study)
-    panels = create_panels(len(cohorts), 2, 9.5, 3.2 * len(cohorts), sharex=True)
+    panels = get_panels(None, len(cohorts), 2, 9.5, 3.2 * len(cohorts), sharex=True)
     for line, name in zip(panels, cohorts, strict=True):
         for panel, collection in zip(line, TABLES, strict=True):
             for method in EVERY:
                 line_of = _curve(rows, name, method, collection, CARDINALITIES)
                 panel.plot(CARDINALITIES, line_of, **report.look(method))
             panel.set_title(f"{name}: {collection}", fontsize=9)
-            style_panel(panel, "", "share of the sets enriched")
+            label_axes(panel, "", "share of the sets enriched")
             set_cardinality_axis(panel, CARDINALITIES, "genes per component (mean)")
     for panel in panels[:-1].ravel():
         panel.set_xlabel("")

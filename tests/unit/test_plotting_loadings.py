@@ -41,12 +41,12 @@ def test_cells_are_the_loadings_and_zeros_are_masked():
     assert axes.get_title(loc="left") == "3 of 4 variables used"
 
 
-def test_the_colours_are_centred_at_zero_and_blue_is_positive():
+def test_the_colours_are_centred_at_zero_and_red_is_positive():
     cells = plot_support(model_of([[0.6, -0.2]])).collections[0]
     low, high = cells.get_clim()
     assert (low, high) == (-0.6, 0.6)
     red, _, blue, _ = cells.cmap(cells.norm(0.6))
-    assert blue > red
+    assert red > blue
 
 
 def test_a_minus_marks_the_negative_cells_for_grey_print():

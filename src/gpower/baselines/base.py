@@ -28,7 +28,7 @@ from gpower.solvers.refit import refit_loadings
 from gpower.solvers.results import ComponentResult
 from gpower.solvers.specification import FitSpec
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
-from gpower.validation.prepare import PreparedData, read_estimator_input
+from gpower.validation.prepare import read_estimator_input
 
 #: Largest number of variables for which tall data are replaced by their covariance.
 MAX_COVARIANCE_FEATURES = 2000
@@ -69,14 +69,8 @@ class BaselineResult:
     @classmethod
     def from_ascent(cls, ascent_result: AscentResult, Z: Array, **fields: Any) -> BaselineResult:
         """Return the result of an ascent whose loadings are Z, (n_features, m); `fields` are further attributes."""
-        return cls(
-            Z,
-            ascent_result.n_iter,
-            ascent_result.converged,
-            objective=ascent_result.value,
-            compute_gap=lambda: ascent_result.gap,
-            **fields,
-        )
+        fields |= {"objective": ascent_result.value, "compute_gap": lambda: ascent_result.gap}
+        return cls(Z, ascent_result.n_iter, ascent_result.converged, **fields)
 
     def count_nonzero(self) -> int:
         """Return the number of nonzero loadings."""
@@ -114,11 +108,9 @@ class ComponentTask:
 
         After the last component the matrix is not deflated.
         """
-        operator = (
-            DEFLATION_RULES[deflation_rule].remove(self.operator, result.Z[:, 0])
-            if self.component_index + 1 < self.n_components
-            else self.operator
-        )
+        operator = self.operator
+        if self.component_index + 1 < self.n_components:
+            operator = DEFLATION_RULES[deflation_rule].remove(operator, result.Z[:, 0])
         return replace(self, operator=operator, earlier_loadings=np.hstack([self.earlier_loadings, result.Z]))
 
 
@@ -167,17 +159,17 @@ class Baseline(SparsePCAEstimator, ABC):
         self._check_own_params(table.shape)
         reduce = table.shape[1] <= MAX_COVARIANCE_FEATURES and not self._requires_samples
         prepared = table.prepare(sample_weight, [fit_spec], reduce=reduce)
-        results = self._find_components(self._create_task(prepared))
+        operator = prepared.operator
+        rng = make_random_state(self.get_params().get("random_state"))
+        no_loadings = np.zeros((operator.shape[1], 0))
+        task = ComponentTask(operator, prepared.moments.degrees_of_freedom, prepared.fit_spec, rng, no_loadings)
+        results = self._find_components(task)
         joined = _join_results(results)
-        Z = refit_baseline_loadings(prepared.operator, joined.Z) if self.refit else joined.Z
+        Z = refit_baseline_loadings(operator, joined.Z) if self.refit else joined.Z
         fit = summarize_fit(prepared, replace(joined, Z=orient(Z)), adjust_in_order=self._keeps_component_order)
         self.__dict__.update(fit.attributes | _collect_extra_attributes(results))
-        warn_all(
-            [
-                *fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance),
-                *((note, GPowerWarning) for note in joined.notes),
-            ]
-        )
+        own_warnings = ((note, GPowerWarning) for note in joined.notes)
+        warn_all([*fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance), *own_warnings])
         return self
 
     def build_fit_spec(self, shape: tuple[int, int]) -> FitSpec:
@@ -208,16 +200,6 @@ class Baseline(SparsePCAEstimator, ABC):
                 f"cardinality and {param_name} are set together, but each of them fixes the sparsity; "
                 "keep one and leave the other None."
             )
-
-    def _create_task(self, prepared: PreparedData) -> ComponentTask:
-        """Return the task of the first component."""
-        return ComponentTask(
-            operator=prepared.operator,
-            degrees_of_freedom=prepared.moments.degrees_of_freedom,
-            fit_spec=prepared.fit_spec,
-            rng=make_random_state(self.get_params().get("random_state")),
-            earlier_loadings=np.zeros((prepared.operator.shape[1], 0)),
-        )
 
     def _check_own_params(self, shape: tuple[int, int]) -> None:
         """Raise ValueError if a parameter that only this method has is not valid."""

@@ -102,12 +102,11 @@ class SCoTLASS(Baseline):
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         bounds = self.t if self.t is not None else max(1.0, 0.5 * float(np.sqrt(task.operator.shape[1])))
         t = expand_per_component(bounds, "t", task.n_components)
-        return find_components_sequentially(
-            task,
-            "orthogonalized",
-            lambda deflated: self._find_component(task, deflated, float(t[deflated.component_index])),
-            t_=np.array([np.nan]),
-        )
+
+        def find_component(deflated: ComponentTask) -> BaselineResult:
+            return self._find_component(task, deflated, float(t[deflated.component_index]))
+
+        return find_components_sequentially(task, "orthogonalized", find_component, t_=np.array([np.nan]))
 
     def _find_component(self, task: ComponentTask, deflated_task: ComponentTask, t: float) -> BaselineResult:
         """Find the next component within ‖z‖₁ ≤ t, or of the target cardinality, which takes precedence.
@@ -134,15 +133,8 @@ class SCoTLASS(Baseline):
             result = replace(result, Z=orthogonalize_to_earlier(result.Z, earlier))
             return _note_exceeded_bound(result, t, deflated_task.component_index)
         k = task.target_cardinality[deflated_task.component_index]
-        result = bisect_penalty_level(
-            solve,
-            BaselineResult.count_nonzero,
-            1.0,
-            float(k),
-            k,
-            max_bisections=MAX_BOUND_BISECTIONS,
-            prefer_densest=True,
-        )
+        count = BaselineResult.count_nonzero
+        result = bisect_penalty_level(solve, count, 1.0, float(k), k, MAX_BOUND_BISECTIONS, prefer_densest=True)
         Z = orthogonalize_to_earlier(result.Z, earlier) if result.count_nonzero() == k else keep_largest(result.Z, [k])
         l1_norm = np.sum(np.abs(Z), dtype=np.float64)  # orthogonalization may have increased it a little
         return replace(result, Z=Z, extra_attributes={"t_": np.maximum(result.extra_attributes["t_"], l1_norm)})
@@ -257,16 +249,20 @@ class OrthogonalL1Ball(L1Ball):
         Z = np.column_stack(
             [super(OrthogonalL1Ball, self)._maximize_unit(c - B @ each) for each in (nu[:, None] + offsets).T]
         )
+        weights = np.zeros(0)
         for _ in range(MAX_LINEAR_PROGRAMS):
             ones = np.ones((1, Z.shape[1]))
             program = linprog(-(c @ Z), ones, [1.0], B.T @ Z, np.zeros(nu.size), options=LINPROG_OPTIONS)
+            if program.x is None:  # rounding stopped the solver: keep the last solution
+                break
+            weights = program.x
             nu = -program.eqlin.marginals
             value = -float(program.ineqlin.marginals[0])
             z = super()._maximize_unit(c - B @ nu)
             if float((c - B @ nu) @ z) - value <= DUAL_TOLERANCE * abs(value):
                 break
             Z = np.column_stack([Z, z])
-        return np.asarray(Z[:, : program.x.size] @ program.x)
+        return np.asarray(Z[:, : weights.size] @ weights)
 
     def _evaluate_dual(self, c: Array, B: Array, u: Array) -> _DualPoint:
         """Evaluate the dual function at u = (λ, ν), (1 + j,); its value is infinite if λ exceeds all |c − Bν|."""

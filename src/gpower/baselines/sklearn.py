@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -93,13 +94,9 @@ class ScikitLearnSparsePCA(Baseline):
             return [replace(result, Z=result.Z.astype(task.operator.dtype))]
         total = sum(task.target_cardinality)
         max_alpha = float(task.operator.column_norms.max())
-        result = bisect_penalty_level(
-            lambda alpha: self._fit_at_alpha(A, task, alpha),
-            BaselineResult.count_nonzero,
-            max_alpha,
-            MIN_ALPHA_RATIO * max_alpha,
-            total,
-        )
+        fit = partial(self._fit_at_alpha, A, task)
+        count = BaselineResult.count_nonzero
+        result = bisect_penalty_level(fit, count, max_alpha, MIN_ALPHA_RATIO * max_alpha, total)
         Z = _keep_largest_overall(result.Z, total).astype(task.operator.dtype)
         is_uneven = np.any(np.count_nonzero(Z, axis=0) != task.target_cardinality)
         return [replace(result, Z=Z, notes=(SINGLE_ALPHA_NOTE,) if is_uneven else ())]
@@ -114,24 +111,15 @@ class ScikitLearnSparsePCA(Baseline):
 
         The loadings are unit columns in float64 or the dtype of A; the callers convert them.
         """
-        model = SparsePCA(
-            task.n_components,
-            alpha=alpha,
-            method="cd",
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state or 0,
-        )
+        options = {"method": "cd", "tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state or 0}
+        model = SparsePCA(task.n_components, alpha=alpha, **options)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # raised by single regressions
             model.fit(A)
         n_iter = int(model.n_iter_)
-        return BaselineResult(
-            normalize_columns(model.components_.T),
-            n_iter,
-            n_iter < self.max_iter,
-            extra_attributes={"alpha_": np.full(task.n_components, alpha)},
-        )
+        Z = normalize_columns(model.components_.T)
+        attributes = {"alpha_": np.full(task.n_components, alpha)}
+        return BaselineResult(Z, n_iter, n_iter < self.max_iter, extra_attributes=attributes)
 
 
 def _get_dense_samples(operator: Operator, centred: bool) -> Array:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import NamedTuple
 
 import numpy as np
 
@@ -100,7 +99,18 @@ class SPCA(Baseline):
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:
         axes = compute_leading_components(task.operator, task.n_components)[0].astype(np.float64)
-        multiply_covariance, ridge_gram = self._build_covariance_product(task)
+        operator = task.operator
+        S = ridge_gram = None  # Σ and Σ + ridge·I, (n_features, n_features); not formed for an infinite ridge
+        if np.isfinite(self.ridge):
+            S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees_of_freedom
+            ridge_gram = S + self.ridge * np.eye(S.shape[0])
+
+        def multiply_covariance(B: Array) -> Array:
+            """Return ΣB, (n_features, m) as B, in float64."""
+            if S is not None:
+                return np.asarray(S @ B)
+            return multiply_gram(operator, B).astype(np.float64) / task.degrees_of_freedom
+
         weights = self._compute_l1_weights(multiply_covariance(axes))
         cardinalities: Sequence[int | None] = task.target_cardinality or [None] * task.n_components
         Z = np.zeros_like(axes)
@@ -117,38 +127,15 @@ class SPCA(Baseline):
             converged = bool(np.max(np.abs(Z - previous)) <= self.tol)
         if task.target_cardinality is not None and np.any(np.count_nonzero(Z, axis=0) > task.target_cardinality):
             Z = keep_largest(Z, task.target_cardinality)  # several variables entered a regression together
-        return [
-            BaselineResult(
-                Z.astype(task.operator.dtype),
-                n_iter,
-                converged,
-                extra_attributes={"l1_": np.array([solution.l1 for solution in solutions])},
-                notes=tuple(_explain_shortfalls(Z, cardinalities)),
-            )
-        ]
-
-    def _build_covariance_product(self, task: ComponentTask) -> _CovarianceProduct:
-        """Form Σ and Σ + ridge·I, or neither if the ridge is infinite."""
-        operator = task.operator
-        if not np.isfinite(self.ridge):
-            return _CovarianceProduct(
-                lambda B: multiply_gram(operator, B).astype(np.float64) / task.degrees_of_freedom, None
-            )
-        S = operator.gram(np.arange(operator.shape[1])).astype(np.float64) / task.degrees_of_freedom
-        return _CovarianceProduct(lambda B: np.asarray(S @ B), S + self.ridge * np.eye(S.shape[0]))
+        attributes = {"l1_": np.array([solution.l1 for solution in solutions])}
+        notes = tuple(_explain_shortfalls(Z, cardinalities))
+        return [BaselineResult(Z.astype(operator.dtype), n_iter, converged, extra_attributes=attributes, notes=notes)]
 
     def _compute_l1_weights(self, targets: Array) -> Array:
         """Return the ℓ1 weight of each component; `targets` are Σα, (n_features, m)."""
         if self.l1 is None:
             return DEFAULT_L1_SHARE * 2 * np.max(np.abs(targets), axis=0)
         return np.array(expand_per_component(self.l1, "l1", targets.shape[1]), float)
-
-
-class _CovarianceProduct(NamedTuple):
-    """Products with the covariance Σ of the data, in float64 on the host."""
-
-    multiply: Callable[[Array], Array]  # B ↦ ΣB, both (n_features, m)
-    ridge_gram: Array | None  # Σ + ridge·I, (n_features, n_features); None if the ridge is infinite
 
 
 def _solve_regression(ridge_gram: Array | None, c: Array, l1: float, cardinality: int | None) -> ElasticNetSolution:

@@ -161,13 +161,16 @@ def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> 
 
 
 def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
-    """Return an upper bound on the ℓ0-penalised objective max_z zᵀΣz − γ‖z‖₀, with an absolute γ.
+    """Return an upper bound on max zᵀΣz − γ‖z‖₀ over unit vectors z, the ℓ0-penalised objective.
 
-    A variable of variance at most γ is in no solution: it would add at most its variance and cost γ. The bound over the
-    other variables is the least of three: the largest U_j − γj over a profile U of `bounds`, λmax(Σ Yᵢ) of `candidates`
-    at ρ = γ, and λmax of `row_bound` with the price fixed at γ. If the candidates are not all variables above γ, only
-    the trace and λmax(Σ) − γ are available. The bound is at least zero; it holds if the clock has expired or Ctrl-C
-    ends the block, as the profiles are computed before. The shift of the candidates is subtracted.
+    A variable of variance at most γ is in no solution: it would add at most its variance and cost γ. Over the other
+    variables the bound is the least of three (docs/certificates.md, 3.7): max_j U_j − γj over a profile U of `bounds`,
+    λmax(Σ Yᵢ) of `candidates` at ρ = γ, and λmax(Σ + R + Rᵀ + diag(ρ²/γ)) of `row_bound` with ρᵢ = ‖rᵢ‖. If the
+    candidates are not all variables above γ, it is the smaller of max_j U_j − γj for the trace and λmax(Σ) − γ.
+
+    `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and does not contain the
+    shift of the candidates. The profiles are computed in any case; the other two bounds are skipped if the clock has
+    expired or Ctrl-C ends them.
     """
     view = state.candidates
     if view.floor > gamma:  # variables that can be in a solution are not among the candidates
@@ -185,16 +188,8 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
         if space is not None:
             best = min(best, covering_eigenvalue(space.columns, space.scores, gamma))
         if n <= MAX_PENALIZED_VARIABLES and gamma > MIN_RELATIVE_GAMMA * best and not clock.is_expired:
-            best = min(best, _penalized_row_bound(S, gamma, best, clock) - view.shift)
+            scale = best + gamma  # an estimate of the largest zᵀΣz, so that entries of S/scale are of order one
+            problem = RowProblem(S / scale, k=n, fixed=np.zeros(n, bool), fixed_price=gamma / scale)
+            start = initialize_rows(problem, gamma / scale)
+            best = min(best, minimize_row_bound(problem, start, target=0.0, clock=clock).bound * scale - view.shift)
     return max(best, 0.0)
-
-
-def _penalized_row_bound(S: Array, gamma: float, known_bound: float, clock: Clock) -> float:
-    """Compute the row bound at the price γ, with S, (n, n), scaled by the known bound.
-
-    The known bound plus γ must be positive. The result is in the units of S and contains its shift.
-    """
-    n = S.shape[0]
-    scale = known_bound + gamma
-    problem = RowProblem(S / scale, k=n, fixed=np.zeros(n, bool), fixed_price=gamma / scale)
-    return minimize_row_bound(problem, initialize_rows(problem, gamma / scale), target=0.0, clock=clock).bound * scale

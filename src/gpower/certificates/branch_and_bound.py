@@ -37,9 +37,7 @@ ROOT_SCHEDULE: RowBoundSchedule = (
     ((0.001, 0.0003), 80),
 )
 NODE_SCHEDULE: RowBoundSchedule = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
-#: A node gets no further round once screening removes or fixes a smaller share of its variables than this.
-MIN_SCREENED_SHARE = 0.1
-#: A node with at most this many supports is enumerated.
+#: A node with at most this many supports is enumerated, which takes about 1 ms.
 MAX_LEAF_SUPPORTS = 400
 #: Number of supports whose eigenvalues are computed in one call.
 ENUMERATION_BATCH_SIZE = 2048
@@ -193,26 +191,38 @@ class SupportSearch(BestFirstSearch[Node]):
             self.incumbent_value = self._compute_value(self.incumbent_support)
 
     def make_row_problem(self, node: Node) -> RowProblem:
-        """Return the problem of a node, for the row bound."""
+        """Return the problem of the row bound over the allowed variables of a node, in units of `scale`."""
         return RowProblem(self.S[np.ix_(node.allowed_variables, node.allowed_variables)], self.k, node.fixed)
 
     def run(self, clock: Clock) -> None:
-        """Search until every node is pruned or the clock expires."""
+        """Expand open nodes, by enumeration or row bound, screening and branching, until all are pruned or time is up.
+
+        Ctrl-C and a callback that returns true stop the search and do not raise; `variance_bound` is proven then too.
+        """
 
         def expand(node: Node) -> tuple[Node, ...]:
+            """Return two children, or none if the node was enumerated or pruned."""
             tightened = None if self.enumerate_if_leaf(node) else assess_by_rows(self, node, clock)
             return () if tightened is None or self.enumerate_if_leaf(tightened) else tightened.branch()
 
         self.run_best_first(expand, clock)
 
     def update_from_weights(self, node: Node) -> None:
-        """Round the relaxed solution to the fixed variables and the free ones of the largest weights."""
+        """Update the incumbent from the support of k variables of the largest weights, all fixed ones included.
+
+        This rounds the relaxed solution of the row bound; the node stays as it is.
+        """
         order = np.argsort(-np.where(node.fixed, np.inf, node.weights), kind="stable")
         self.update_incumbent(np.sort(node.allowed_variables[order[: self.k]]))
 
     def is_leaf(self, node: Node) -> bool:
         """Return whether the node has few enough supports to enumerate them."""
         return comb(node.free_variables.size, node.count_open_slots(self.k)) <= self.max_leaf_supports
+
+    def open_unless_leaf(self, node: Node | None) -> None:
+        """Open a node, or enumerate its supports if they are few; None stands for a node that is pruned already."""
+        if node is not None and not self.enumerate_if_leaf(node):
+            self.push(node)
 
     def enumerate_if_leaf(self, node: Node) -> bool:
         """Enumerate the supports of a node that has few, and return whether it did; the node is then finished.
@@ -233,11 +243,12 @@ class SupportSearch(BestFirstSearch[Node]):
 def assess_by_rows(
     search: SupportSearch, node: Node, clock: Clock, schedule: RowBoundSchedule = NODE_SCHEDULE
 ) -> Node | None:
-    """Alternate between the row bound and screening at a node; return None if the node is pruned.
+    """Alternate between the row bound and screening at a node; return the reduced node, or None if it is pruned.
 
-    The node may be one without `rows`. The incumbent is updated from the weights of every round. If the clock expires,
-    or after Ctrl-C, the node is returned with the bound that is proven so far. Only `NODE_SCHEDULE` itself ends early
-    when screening has little effect.
+    There is one round for each pair of `schedule`: the values of μ of a minimisation and its L-BFGS steps for each. A
+    node without `rows` starts from those of `initialize_rows`. The incumbent of the search is updated from the weights
+    of every round, and the bounds of what is pruned or screened are recorded. If the clock expires, or after Ctrl-C,
+    the node is returned with the bound that is proven so far.
     """
     for smoothings, steps in schedule:
         problem = search.make_row_problem(node)
@@ -251,8 +262,7 @@ def assess_by_rows(
             return None
         search.update_from_weights(node)
         keep, required = screen_variables(problem, result.rows, search.pruning_threshold)
-        changed_share = (np.count_nonzero(~keep) + np.count_nonzero(required & ~node.fixed)) / keep.size
-        if changed_share > 0:
+        if np.any(~keep | (required & ~node.fixed)):
             search.record_pruned_bound(search.pruning_threshold)  # screened supports have values up to the threshold
             n_required, n_kept = np.count_nonzero(required), np.count_nonzero(keep)
             if np.any(required & ~keep) or n_required > search.k or n_kept < search.k:
@@ -260,8 +270,6 @@ def assess_by_rows(
             node = node.reduce(keep, required)
             if search.is_leaf(node) or clock.is_expired:
                 break
-        if schedule is NODE_SCHEDULE and changed_share < MIN_SCREENED_SHARE:
-            break
     return node
 
 

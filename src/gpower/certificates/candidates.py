@@ -14,7 +14,8 @@ Given a unit vector x, with c = aᵢᵀx:
 
 - c² > ρ: Yᵢ = Bᵢxxᵀ Bᵢ/(xᵀBᵢx). Bᵢ has one positive eigenvalue and xᵀBᵢx > 0, so it is negative semidefinite on the
   vectors that are Bᵢ-orthogonal to x, and Yᵢ − Bᵢ ⪰ 0.
-- c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, p̂ the direction of aᵢ − cx. On the span of x and p̂, the determinant of
+- c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, p̂ the direction of aᵢ − cx. On the span of x and p̂, the
+determinant of
   Yᵢ − Bᵢ is zero and its first entry ρ − c² > 0; off it, Yᵢ − Bᵢ = ρI.
 - ‖aᵢ‖² ≤ ρ: Yᵢ = 0, so that the column aᵢ need not be read.
 
@@ -24,36 +25,30 @@ x is the vector of scores of a component. The certificate is exact if that compo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, apply_soft_threshold, safe_reciprocal
-from gpower.certificates.bounds import (
-    EPS,
-    eigenvalue_rounding_error,
-    largest_eigenvalue,
-    largest_sparse_eigenvalue,
-    minimize_on_grid,
-    semidefinite_shift,
-)
+from gpower.certificates import bounds
 from gpower.certificates.certificate import Clock
 from gpower.operators.base import Operator
 
-#: Largest number of variables whose covariance is formed, and of those in the row bound if variables of small variance
-#: can be left out of it.
+#: Largest number of variables whose covariance is formed (18 MB), and of those in the row bound if variables of small
+#: variance can be left out of it. A step of the row bound is an eigendecomposition of that order.
 MAX_CANDIDATE_VARIABLES, MAX_ROW_CANDIDATES = 1500, 400
-#: Values of ρ tried, as shares of the interval from the (k+1)-th to the k-th largest c².
+#: Values of ρ tried, as shares of the interval from the (k+1)-th to the k-th largest c². They are denser at the ends,
+#: where a c² comes near to ρ and the bound changes fast.
 RHO_GRID_SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
 #: If c² is nearer to ρ than this share of ‖aᵢ‖², rounding makes Yᵢ unreliable and the bound is not used.
 MIN_RELATIVE_DISTANCE = 1e-7
-#: Number of large entries of Σ that are stored, of columns in a block, and of random columns that show how large the
-#: entries are.
+#: Number of large entries of Σ that are stored (150 MB), of columns in a block, and of random columns from which the
+#: size of the entries is estimated.
 MAX_COVARIANCE_ENTRIES, COLUMN_BLOCK_SIZE, N_PROBED_COLUMNS = 12_000_000, 256, 128
-#: Largest number of samples p for which a p × p matrix is formed.
+#: Largest number of samples p for which a p × p matrix is formed and decomposed (72 MB).
 MAX_GRAM_SAMPLES = 3000
 #: Number of thresholds tried, and the smallest of them as a share of the largest threshold that can improve the bound.
+#: Each threshold takes an eigenvalue bound of a large sparse matrix, and a smaller one leaves more entries.
 N_WIDE_THRESHOLDS, MIN_THRESHOLD_SHARE = 6, 0.4
 
 
@@ -76,7 +71,7 @@ class CandidateCovariance:
         Zero loadings also give zero.
         """
         z = z[self.variables]
-        rounding = 8 * EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
+        rounding = 8 * bounds.EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
@@ -89,8 +84,10 @@ class CandidateCovariance:
         if self.variables.size <= max_variables:
             return self
         positions = np.searchsorted(self.variables, support)
-        idx, floor = _select_largest_variances(np.diagonal(self.S), positions, max_variables)
-        return CandidateCovariance(self.variables[idx], self.S[np.ix_(idx, idx)], max(floor, self.floor), self.shift)
+        variances = np.diagonal(self.S)
+        idx = _select_largest_variances(variances, positions, max_variables)
+        floor = max(self.floor, float(np.max(np.delete(variances, idx), initial=0.0)))
+        return CandidateCovariance(self.variables[idx], self.S[np.ix_(idx, idx)], floor, self.shift)
 
 
 def select_candidates(
@@ -105,35 +102,26 @@ def select_candidates(
     p, n = operator.shape
     if not operator.has_samples or n <= max_variables:
         return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
-    rounded_up = operator.column_norms**2 * (1 + 64 * p * EPS)
-    return _build_candidates(operator, *_select_largest_variances(rounded_up, support, max_variables))
+    rounded_up = operator.column_norms**2 * (1 + 64 * p * bounds.EPS)  # at least the exact sums of p squares
+    idx = _select_largest_variances(rounded_up, support, max_variables)
+    return _build_candidates(operator, idx, float(np.max(np.delete(rounded_up, idx), initial=0.0)))
 
 
 def _build_candidates(operator: Operator, idx: Array, floor: float) -> CandidateCovariance:
     """Compute Σ[idx, idx] and shift it to be positive semidefinite; the floor is zero if no variable is left out."""
     S = _compute_covariance(operator, idx)
-    shift = semidefinite_shift(S, operator.norm_tolerance**2)
+    shift = bounds.semidefinite_shift(S, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
     return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift)
 
 
-class VariableSelection(NamedTuple):
-    """The variables of large variance, and how large the others are."""
+def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> Array:
+    """Return the indices of the largest variances, (n,), and of the support, indices too; increasing, of int.
 
-    indices: Array  # (m,) of int, increasing
-    floor: float  # largest variance of a variable that is not selected; zero if there is none
-
-
-def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> VariableSelection:
-    """Select the largest variances, (n,), and the support, indices into them.
-
-    There are `max_variables` of them, or fewer if variables of the support have large variances too, or more if the
-    support alone is larger.
+    At most `max_variables` < n are returned, or the support alone if it is larger.
     """
     order = np.argsort(-variances, kind="stable")
-    idx = np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
-    rest = np.delete(variances, idx)
-    return VariableSelection(idx, float(np.max(rest, initial=0.0)))
+    return np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
 
 
 def _compute_covariance(operator: Operator, idx: Array) -> Array:
@@ -151,10 +139,13 @@ def _compute_covariance(operator: Operator, idx: Array) -> Array:
 
 
 def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
-    """Return λmax(Σ_i Yᵢ) for columns A, (p, n), at a unit vector x, (p,); infinity if a c² is too near to ρ.
+    """Return λmax(Σ_i Yᵢ) for the columns aᵢ of A, (p, n), a unit vector x, (p,), and ρ ≥ 0.
 
-    Columns with ‖aᵢ‖² ≤ ρ do not contribute and need not be in A; all others must be. Without any column above ρ the
-    result is zero.
+    By docs/certificates.md, 3.4, λ_k(AᵀA) ≤ λmax(Σ_i Yᵢ) + kρ for every k and x. With c = aᵢᵀx and p̂ the direction of
+    aᵢ − cx, the matrix Yᵢ is (c·aᵢ − ρx)(c·aᵢ − ρx)ᵀ/(c² − ρ) if c² > ρ, and ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ if c² < ρ <
+    ‖aᵢ‖². Columns with ‖aᵢ‖² ≤ ρ have Yᵢ = 0 and need not be in A; all others must be. The result contains the rounding
+    error. It is zero without a column above ρ, and infinity if a c² is too near to ρ. All arrays are in float64 on the
+    host.
 
     Examples
     --------
@@ -175,15 +166,16 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     lengths = np.sum(P * P, axis=0)
     weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * safe_reciprocal(lengths))
     traces = weights * np.sum(V * V, axis=0)  # of the Yᵢ
-    rounding = 16 * sum(A.shape) * EPS * float(traces @ (1 + squares / np.abs(distance)))
-    return largest_eigenvalue((V * weights) @ V.T) + rounding
+    rounding = 16 * sum(A.shape) * bounds.EPS * float(traces @ (1 + squares / np.abs(distance)))
+    return bounds.largest_eigenvalue((V * weights) @ V.T) + rounding
 
 
 def sample_space_bound(A: Array, x: Array, k: int) -> float:
-    """Return the least λmax(Σ Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
+    """Return the least λmax(Σ_i Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
 
-    A, (p, m), contains at least the columns with ‖aᵢ‖² above the smallest ρ tried, and x, (p,), is a unit vector; both
-    come from `cascade.gather_sample_space`. The result is infinity if the two squares are equal.
+    It bounds λ_k(AᵀA) for every ρ (docs/certificates.md, 3.4); `covering_eigenvalue` computes the first term. The
+    columns of A, (p, m), are at least those with ‖aᵢ‖² above the (k+1)-th largest (aᵢᵀx)², and x, (p,), is a unit
+    vector, the scores of a component; both in float64. The result is infinity if the two squares are equal.
     """
     squares = np.sort((A.T @ x) ** 2)[::-1]
     low = float(squares[k]) if k < squares.size else 0.0
@@ -191,7 +183,7 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     if not high > low:
         return np.inf
     grid = low + (high - low) * RHO_GRID_SHARES
-    return minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
+    return bounds.minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
@@ -207,14 +199,18 @@ def compute_full_spectrum(operator: Operator) -> Array | None:
 
 
 def largest_full_eigenvalue(operator: Operator) -> float:
-    """Return an upper bound on λmax(Σ) over all variables; infinity if the matrix is too large."""
+    """Return λmax(Σ) over all variables with its rounding error; infinity if the matrix is too large.
+
+    λ_k(Σ) ≤ λmax(Σ) for every k, by interlacing (docs/certificates.md, 3.2).
+    """
     w = compute_full_spectrum(operator)
-    return np.inf if w is None else float(w[-1]) + eigenvalue_rounding_error(w)
+    return np.inf if w is None else float(w[-1]) + bounds.eigenvalue_rounding_error(w)
 
 
 def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, clock: Clock) -> float:
-    """Return the soft-threshold bound over all variables, min_t λmax(soft_t(Σ)) + kt, from the entries of Σ above t.
+    """Return the least λmax(soft_t(Σ)) + kt over some t, Σ over all variables, from the entries of Σ above t.
 
+    It bounds λ_k(Σ) for every t (docs/certificates.md, 3.3), as Σ − soft_t(Σ) has entries of size up to t.
     Thresholds are tried from known_bound/k, above which kt alone exceeds the known bound, down to MIN_THRESHOLD_SHARE
     of it, or to the one that about MAX_COVARIANCE_ENTRIES entries of Σ exceed. Variables of variance up to t are left
     out, which by (F) of `bounds` does not weaken the bound. The other variables fall into connected blocks, each
@@ -224,7 +220,7 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
     tried, or if the clock expires. It contains no shift, as Σ comes from the operator and not from the candidates.
     """
     squares = operator.column_norms**2
-    epsilon = 8 * operator.shape[0] * EPS * float(np.max(squares, initial=0))
+    epsilon = 8 * operator.shape[0] * bounds.EPS * float(np.max(squares, initial=0))
     high = known_bound / k
     low = max(_estimate_lowest_threshold(operator, squares), MIN_THRESHOLD_SHARE * high)
     if not low < high:
@@ -237,15 +233,16 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
         return np.inf
 
     def compute_bound(t: float) -> float:
+        """Return λmax(soft_t(Σ)) + k(t + ε) over the variables of variance above t; infinity if the clock expired."""
         thresholded = Sigma.copy()
         thresholded.data = apply_soft_threshold(thresholded.data, t)
         used = np.flatnonzero(squares[idx] > t)
         if used.size < idx.size:
             thresholded = sp.csr_array(thresholded[used][:, used])
         thresholded.eliminate_zeros()
-        return np.inf if clock.is_expired else largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
+        return np.inf if clock.is_expired else bounds.largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
 
-    return minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
+    return bounds.minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
@@ -272,7 +269,7 @@ def _collect_large_entries(operator: Operator, idx: Array, threshold: float, clo
         rows[np.abs(rows) <= threshold] = 0.0
         blocks.append(sp.csr_array(rows))
         n_entries += blocks[-1].nnz
-        if clock.is_expired or n_entries > 3 * MAX_COVARIANCE_ENTRIES:
+        if clock.is_expired or n_entries > 3 * MAX_COVARIANCE_ENTRIES:  # the estimate of the threshold was too low
             return None
     S = sp.csr_array(sp.vstack(blocks, format="csr"))
     return sp.csr_array((S + S.T) / 2)

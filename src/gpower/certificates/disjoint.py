@@ -77,9 +77,7 @@ class DisjointSearch:
 
     cardinalities: Sequence[int]  # one k per component, equal ones next to each other; at most n in total
     incumbent_value: float  # sum of the values of the best set so far
-    incumbent_masks: list[np.uint64] = field(
-        default_factory=list
-    )  # supports of the best set; empty if no better one than the first was found
+    incumbent_masks: list[np.uint64] = field(default_factory=list)  # supports of the best set; empty until improved
     n_nodes: int = 0
     open_bound: float = np.inf  # no set that is not yet visited has a larger value
 
@@ -103,8 +101,11 @@ class DisjointSearch:
     def _descend(
         self, chosen: list[np.uint64], value: float, support_lists: dict[int, SupportList], clock: Clock
     ) -> None:
-        """Visit the sets that contain the chosen supports, of the given total value.
+        """Visit the sets that contain the chosen supports, of the given total value, and update the incumbent.
 
+        A set with the support I next is worth at most the value, λmax(S_II) for each component of that cardinality, and
+        the largest λmax left for each other one. The values decrease along the list, so that the first such bound that
+        does not exceed the incumbent's value ends it.
         `chosen` contains a mask for each of the first components. `support_lists` maps every cardinality to the
         supports, by decreasing value, that share no variable with the chosen ones and that come after those of the same
         cardinality; a list may be empty.

@@ -1,9 +1,8 @@
 """Exact search among the supports that groups and known variables admit: branch and bound over whole groups.
 
 A node allows some groups and fixes others. A selection P of groups has the matrix S_P of the blocks S_gh, g and h in P.
-Three bounds hold for every selection of a node: λmax over all allowed groups, as a principal submatrix has no larger
-one; the sum of λmax(S_gg), as the trace bounds λmax; and the largest sum of the norms of a row of blocks, as in
-Gershgorin's discs.
+Two bounds hold for every selection of a node: λmax over all allowed groups, as a principal submatrix has no larger one;
+and the largest sum of the norms of a row of blocks, as in Gershgorin's discs.
 """
 
 from __future__ import annotations
@@ -56,7 +55,7 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return Progress(self.upper_bound, self.incumbent_value, self.n_nodes, n_open, seconds, support)
 
     def find_variables(self, groups: Array) -> Array:
-        """Return the indices of the variables of some groups, given as a mask."""
+        """Return the indices into S of the variables of some groups, given as a mask, (n_groups,); increasing."""
         return np.flatnonzero(groups[self.group_labels])
 
     def _take_covariance(self, groups: Array) -> Array:
@@ -65,27 +64,26 @@ class GroupSearch(BestFirstSearch[GroupNode]):
         return self.S[np.ix_(support, support)]
 
     def _compute_value(self, groups: Array) -> float:
-        """Return λmax of S over some groups, a mask, at least one of them with a variable."""
+        """Return λmax(S_P) of the groups P, a mask, (n_groups,), at least one of them with a variable."""
         return float(np.linalg.eigvalsh(self._take_covariance(groups))[-1])
 
     def _compute_bound(self, allowed: Array, fixed: Array) -> float:
-        """Compute an upper bound on the value of every selection of a node.
+        """Return the smaller of two upper bounds on λmax(S_P) over the selections P of a node.
 
-        `allowed` and `fixed`, (n_groups,) of bool, are those of the node. At least one slot must be open: fewer than k
-        groups are fixed, and more than k are allowed.
+        One is λmax over all allowed groups, by interlacing. The other is max_g ‖S_gg‖ + Σ ‖S_gh‖, summed over the fixed
+        groups h and the largest free ones that fill the selection: Gershgorin's discs for blocks. `allowed` and
+        `fixed`, (n_groups,) of bool, are those of the node, with fewer than k fixed and more than k allowed groups.
         """
         slots = self.k - int(np.count_nonzero(fixed))
         norms = self.block_norms[np.ix_(allowed, allowed)]
         is_fixed = fixed[allowed]
         own_norms = np.diagonal(norms)
-        fixed_value = largest_eigenvalue(self._take_covariance(fixed)) if is_fixed.any() else 0.0
-        trace = fixed_value + float(np.sum(np.sort(own_norms[~is_fixed])[::-1][:slots]))
         other_norms = norms - np.diag(own_norms)
         largest_free = -np.sort(-other_norms[:, ~is_fixed], axis=1)[:, :slots]
         largest_free[~is_fixed, slots - 1 :] = 0.0  # a free group takes one of the slots itself
         discs = own_norms + other_norms[:, is_fixed].sum(axis=1) + largest_free.sum(axis=1)
-        rounding = 1 + 8 * self.S.shape[0] * EPS
-        return min(largest_eigenvalue(self._take_covariance(allowed)), min(trace, float(np.max(discs))) * rounding)
+        discs_bound = float(np.max(discs)) * (1 + 8 * self.S.shape[0] * EPS)
+        return min(largest_eigenvalue(self._take_covariance(allowed)), discs_bound)
 
     def assess(self, node: GroupNode) -> GroupNode | None:
         """Return the node with its own bound, or None if it has a single selection or is pruned.
@@ -124,7 +122,10 @@ class GroupSearch(BestFirstSearch[GroupNode]):
 
 
 def _compute_block_norms(S: Array, group_labels: Array, n_groups: int) -> Array:
-    """Compute the spectral norms of the blocks S_gh, (n_groups, n_groups); zero for a group without variables."""
+    """Return the spectral norms ‖S_gh‖ of the blocks of S, (n, n), (n_groups, n_groups), symmetric.
+
+    `group_labels`, (n,), has the group of each variable, from 0 to n_groups − 1; groups without variables have norm 0.
+    """
     if np.array_equal(group_labels, np.arange(n_groups)):  # every variable is a group: no decomposition is needed
         return np.abs(S)
     members = [np.flatnonzero(group_labels == i) for i in range(n_groups)]
@@ -144,7 +145,7 @@ def best_groups(
     clock: Clock,
     callback: Callable[[Progress], object] | None = None,
 ) -> CertifiedComponent:
-    """Find the component of k admissible groups with the largest variance.
+    """Find the component of k admissible groups with the largest variance, by branch and bound over whole groups.
 
     Parameters
     ----------
@@ -185,14 +186,10 @@ def best_groups(
     loadings, variances = compute_leading_components(operator, 1, support)
     value = float(variances[0])
     seconds = clock.elapsed_seconds
+    bound = Bound("search", max(search.upper_bound, value), seconds)
+    unit = "variables" if support_rules.group_labels is None else "groups"
     certificate = Certificate.from_bounds(
-        value,
-        (Bound("search", max(search.upper_bound, value), seconds),),
-        cardinality=k,
-        tol=tol,
-        seconds=seconds,
-        nodes=search.n_nodes,
-        cardinality_unit="variables" if support_rules.group_labels is None else "groups",
+        value, (bound,), cardinality=k, tol=tol, seconds=seconds, nodes=search.n_nodes, cardinality_unit=unit
     )
     z = orient(embed_rows(loadings, support, operator.shape[1]))[:, 0]
     return CertifiedComponent(z, certificate)

@@ -49,9 +49,9 @@ from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.specification import ExactCardinality, FitSpec
 from gpower.validation.params import check_float, check_int, check_option, expand_per_component
 
-#: Share of the time limit for the bounds on single components.
+#: Share of the time limit for the bounds on single components; the rest is for bounds on all of them.
 SINGLES_TIME_SHARE = 0.4
-#: Largest number of variables for the row bound.
+#: Largest number of variables for the row bound; each of its steps is an eigendecomposition of that order.
 MAX_ROW_BOUND_VARIABLES = 300
 #: Largest violation of a constraint, summed over pairs of components, that counts as rounding.
 MAX_CONSTRAINT_VIOLATION = 1e-6
@@ -209,7 +209,10 @@ class JointBoundState:
         )
 
     def singles(self) -> float:
-        """Compute the sum of the bounds on single components, and store them in `single_bounds` for `eigenvalues`."""
+        """Compute Σ U_kⱼ ≥ Σ zⱼᵀΣzⱼ, with U_k a bound on one component of k variables (docs/certificates.md, 3.9).
+
+        Every U_k is stored in `single_bounds`, for `eigenvalues`.
+        """
         sizes = sorted(set(self.cardinalities))
         for k in sizes:
             clock = self.clock.make_child(SINGLES_TIME_SHARE * self.clock.max_seconds / len(sizes))
@@ -218,9 +221,11 @@ class JointBoundState:
         return sum(self.single_bounds[k] for k in self.cardinalities)
 
     def eigenvalues(self) -> float:
-        """Bound some components by the largest eigenvalues and the others as singles.
+        """Compute the least λ₁ + … + λ_s + the m − s smallest U_kⱼ over s, which bounds Σ zⱼᵀΣzⱼ under each constraint.
 
-        Runs after `singles`; a bound that is missing there, after Ctrl-C, counts as infinite.
+        Some s components, those of the largest U, are bounded by eigenvalues of Σ, the others as singles
+        (docs/certificates.md, 3.9). Runs after `singles`; a U_k that is missing there, after Ctrl-C, counts as
+        infinite.
         """
         m = len(self.cardinalities)
         w = candidates.compute_full_spectrum(self.operator)
@@ -233,14 +238,19 @@ class JointBoundState:
         return float(np.min(sums + singles[::-1]))
 
     def trace(self) -> float:
-        """Compute the sum of the K largest variances, K the total cardinality."""
+        """Compute the sum of the K largest variances, K the total cardinality, a bound for disjoint components.
+
+        It holds as λmax(Σ_II) ≤ tr Σ_II and no variable counts twice (docs/certificates.md, 3.9).
+        """
         variances = self.operator.column_norms**2 * (1 + 64 * self.operator.shape[0] * EPS)
         return float(trace_profile(variances, sum(self.cardinalities))[-1])
 
     def rows(self) -> float:
-        """Minimise the bound (K) until the clock expires; infinity for many variables, and for a value of zero.
+        """Compute λ₁(M) + … + λ_m(M) + Kb ≥ Σ zⱼᵀΣzⱼ for orthogonal or disjoint components.
 
-        S is scaled so that the value of the components is their number m, which is also where to stop.
+        This is (K) of docs/certificates.md, 3.9. M = Σ + R + Rᵀ + diag(ρ²/b), minimised over R and b > 0 until the
+        clock expires; K is the total cardinality. S is scaled so that the value of the components is their number m,
+        which is also where to stop. The result is infinite for many variables, and for components of no variance.
         """
         n, m, k = self.operator.shape[1], len(self.cardinalities), max(self.cardinalities)
         view = candidates.select_candidates(self.operator, np.arange(0))
@@ -255,8 +265,9 @@ class JointBoundState:
         return result.bound * scale - m * view.shift
 
     def listing(self) -> float:
-        """Search the lists of all supports, if they are short enough, and store a better set in `improved_supports`.
+        """Search the lists of all supports for the best disjoint ones, and return a bound on the value of every set.
 
+        A set that is better than the components is stored in `improved_supports`, and the number of nodes in `n_nodes`.
         The result is infinite if the clock expires before all supports are listed.
         """
         if not can_list_supports(self.operator.shape[1], self.cardinalities):

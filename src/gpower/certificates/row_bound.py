@@ -45,7 +45,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import brentq, minimize
 from scipy.special import expit
 
 from gpower._utils.arrays import Array
@@ -54,12 +54,12 @@ from gpower.certificates.certificate import Clock
 
 #: Smoothings of a minimisation without screening, and L-BFGS steps for each.
 SMOOTHINGS, STEPS_PER_SMOOTHING = (0.03, 0.01, 0.003, 0.001), 60
-#: Number of corrections that L-BFGS stores.
+#: Number of corrections that L-BFGS stores; each is as large as R, (n, n).
 N_LBFGS_CORRECTIONS = 10
+#: Smallest threshold of a start, times k. A unit z of k variables has |zᵢzⱼ| of about 1/k, and R is of that scale.
+MIN_START_THRESHOLD_TIMES_K = 0.2
 #: Eigenvectors with a smaller share in the smoothed eigenvalue sum are left out of its gradient.
 MIN_EIGENVECTOR_SHARE = 1e-12
-#: Bisection steps, enough for full precision.
-N_BISECTION_STEPS = 60
 #: Relative size below which screening does not rely on a sign, and the margin by which θ stays below its exact value.
 SIGN_TOLERANCE, THETA_MARGIN = 1e-8, 1e-9
 
@@ -78,7 +78,12 @@ class DualRows:
 
 @dataclass(frozen=True, eq=False)
 class RowProblem:
-    """The problem max zᵀΣz over supports of k variables that contain the fixed ones, or the ℓ0-penalised problem."""
+    """The problem max zᵀΣz over supports of k variables that contain the fixed ones, or the ℓ0-penalised problem.
+
+    For every matrix R with rows rᵢ and prices b > 0, the value is at most λmax(Σ + R + Rᵀ + diag(ρ²/b)) plus the prices
+    of a support (docs/certificates.md, 3.5). ρᵢ² is the sum of rᵢᵢ² and the k − 1 largest of the other rᵢⱼ², those of
+    fixed variables j first. All arrays are in float64 on the host, in units of the value of a known component.
+    """
 
     S: Array  # (n, n): Σ, scaled so that the value of the incumbent is about one
     k: int
@@ -86,28 +91,28 @@ class RowProblem:
     floor: float = 0.0  # largest variance of a variable left out of S, scaled; if positive, no variable may be fixed
     fixed_price: float | None = None  # γ of the penalised problem; then k is n, and no variable is fixed
     n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed and floor zero
-    total_cardinality: int | None = None  # number of variables of all components together
+    total_cardinality: int | None = None  # number of variables of all components together, if they are several
 
     @property
     def n_open_slots(self) -> int:
-        """Return how many free variables a support contains."""
-        return self.k - int(np.count_nonzero(self.fixed))
+        """Return how many free variables a support contains, or all supports together for several components."""
+        return self.total_cardinality or self.k - int(np.count_nonzero(self.fixed))
 
     def compute_support_cost(self, prices: Array) -> float:
-        """Compute the sum of the prices, (n,), of a support; zero for the penalised problem, whose objective has them.
+        """Compute the largest sum of the prices, (n,), of a support: the term kb of (R), or Kb of (K).
 
-        With a total cardinality, no variable is fixed, and the sum is over the variables of all components.
+        It is zero for the penalised problem, whose objective already has the price. A free variable, also one that was
+        left out of S, costs at least the floor. With a total cardinality K no variable is fixed.
         """
         if self.fixed_price is not None:
             return 0.0
-        free = prices[~self.fixed]
-        if self.total_cardinality is not None:
-            return self.total_cardinality * float(np.max(free))
-        return float(np.sum(prices[self.fixed])) + self.n_open_slots * max(float(np.max(free, initial=0)), self.floor)
+        free_price = max(float(np.max(prices[~self.fixed], initial=0)), self.floor)
+        return float(np.sum(prices[self.fixed])) + self.n_open_slots * free_price
 
     def zero_uncounted(self, R: Array) -> Array:
-        """Return R with zeros for the entries that ρᵢ omits; it counts i, the fixed variables and the largest rest.
+        """Return R, (n, n), with zeros for the entries that ρᵢ omits, so that ρᵢ² is the sum of squares of row i.
 
+        In each row k entries are counted: the diagonal one, those of fixed variables and the largest of the others.
         The result is R itself, not a copy, if ρᵢ counts every entry (n ≤ k): do not change it.
         """
         n_omitted = R.shape[0] - self.k
@@ -121,17 +126,19 @@ class RowProblem:
         return counted
 
     def compute_charges(self, rows: DualRows) -> Array:
-        """Compute ρ²/b, (n,)."""
+        """Compute ρᵢ²/bᵢ for every variable, (n,), with ρᵢ as in `zero_uncounted`."""
         return np.sum(self.zero_uncounted(rows.R) ** 2, axis=1) / rows.prices
 
     def build_matrix(self, rows: DualRows) -> Array:
-        """Compute Σ + R + Rᵀ + diag(ρ²/b)."""
+        """Compute M = Σ + R + Rᵀ + diag(ρ²/b), (n, n), symmetric, a new array."""
         return self.S + rows.R + rows.R.T + np.diag(self.compute_charges(rows))
 
     def compute_bound(self, w: Array, prices: Array) -> float:
-        """Compute (R), or (K) for several components, from the eigenvalues w of the matrix; add LAPACK's rounding.
+        """Compute the sum of the m largest eigenvalues of M plus the prices of a support, or k·floor if it is larger.
 
-        `w`, (n,), contains all eigenvalues of `build_matrix`, increasing; `prices`, (n,), are those of the same rows.
+        It is the bound (R) for m = `n_components` = 1, and (K) for more (docs/certificates.md, 3.5 and 3.9). `w`, (n,),
+        contains all eigenvalues of `build_matrix`, increasing, whose rounding error is added; `prices`, (n,), are those
+        of the same rows. k·floor bounds the supports without any variable of S.
         """
         largest = float(np.sum(w[-self.n_components :])) + self.n_components * eigenvalue_rounding_error(w)
         return max(largest + self.compute_support_cost(prices), self.k * self.floor)
@@ -139,18 +146,20 @@ class RowProblem:
     def bound_omitted_supports(self, rows: DualRows, bound: float) -> float:
         """Compute a bound on supports with a variable that was left out of S, from the bound (R) at the same rows.
 
-        With a positive floor no variable is fixed, so that every price is b and the first one is read.
+        Such a variable adds at most the floor to the value, where (R) has counted the price b. With a positive floor no
+        variable is fixed, so that every price is b and the first one is read.
         """
         return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
 
 
 def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
-    """Return a start near the soft-threshold bound at `threshold`, smoothed so that no two entries of R tie.
+    """Return R = −t·tanh(S/2t), near the one of the soft-threshold bound at t, and all prices equal to t.
 
-    `threshold` is in the units of the scaled S; zero stands for an unknown one. All prices are equal, also those of
-    fixed variables.
+    The tanh keeps entries of R from tying, where ρ has kinks. t is the `threshold`, in the units of the scaled S, or a
+    larger number for a threshold that is small, unknown (zero), or below the floor. With a fixed price the prices are
+    that one instead.
     """
-    t = max(threshold, 0.2 / problem.k, problem.floor)
+    t = max(threshold, MIN_START_THRESHOLD_TIMES_K / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
     return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
 
@@ -181,12 +190,11 @@ def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> SmoothedSum
         return SmoothedSum(float(w[-1]) + smoothing * float(np.log(total)), share / total)
     if count >= w.size:
         return SmoothedSum(float(np.sum(w)), np.ones(w.size))
-    low, high = float(w[0]) - 50 * smoothing, float(w[-1]) + 50 * smoothing
-    for _ in range(N_BISECTION_STEPS):
-        s = (low + high) / 2
-        share = expit((w - s) / smoothing)
-        low, high = (s, high) if float(share.sum()) > count else (low, s)
-    return SmoothedSum(count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing))), share)
+    margin = 50 * smoothing  # beyond it the shares are 0 or 1, up to rounding
+    low, high = float(w[0]) - margin, float(w[-1]) + margin
+    s = float(brentq(lambda level: float(np.sum(expit((w - level) / smoothing))) - count, low, high))
+    value = count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing)))
+    return SmoothedSum(value, expit((w - s) / smoothing))
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +223,11 @@ class RowDual:
         self.best_result = RowBoundResult(rows, problem.compute_bound(w, rows.prices), np.square(Q[:, -1]))
 
     def pack(self, rows: DualRows) -> Array:
-        """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − floor) and log k·prices[fixed]."""
+        """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − floor) and log k·prices[fixed].
+
+        The factor k makes the entries of order one. b is the price of the free variables, raised a little above the
+        floor. The vector has n² entries, and 1 + the number of fixed variables more.
+        """
         k, floor = self.problem.k, self.problem.floor
         if self.problem.fixed_price is not None:
             return np.ravel(rows.R) * k
@@ -224,7 +236,10 @@ class RowDual:
         return np.concatenate([np.ravel(rows.R) * k, tail])
 
     def unpack(self, point: Array) -> DualRows:
-        """Return the point of the dual from a vector made by `pack`; free variables share a price above the floor."""
+        """Return the point of the dual from a vector made by `pack`; free variables share a price above the floor.
+
+        Prices are limited to e^±30/k above the floor, so that they stay positive and finite.
+        """
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
         if problem.fixed_price is not None:
@@ -234,9 +249,11 @@ class RowDual:
         return DualRows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
-        """Return the smoothed bound and its gradient at a vector made by `pack`; update `best_result`.
+        """Return the smoothed bound, a scalar, and its gradient at a vector made by `pack`; update `best_result`.
 
-        The bound that is compared with `best_result` is not smoothed.
+        With M = Σ + R + Rᵀ + diag(ρ²/b) and X the derivative of its smoothed eigenvalue sum, the gradient is
+        2X + diag(2Xᵢᵢ/bᵢ)·R by R, for the entries of R that ρ counts in the second term. The bound that is compared
+        with `best_result` is not smoothed.
         """
         problem = self.problem
         rows = self.unpack(point)
@@ -265,8 +282,7 @@ class RowDual:
         the tail that `pack` appends.
         """
         by_price = -d * squares / b**2
-        slots = self.problem.n_open_slots if self.problem.total_cardinality is None else self.problem.total_cardinality
-        free = slots + float(np.sum(by_price[self.free_variables]))
+        free = self.problem.n_open_slots + float(np.sum(by_price[self.free_variables]))
         above = float(b[self.free_variables[0]]) - self.problem.floor if self.free_variables.size else 0.0
         return np.concatenate([[above * free], b[self.fixed_variables] * (1 + by_price[self.fixed_variables])])
 
@@ -329,8 +345,12 @@ class Screening(NamedTuple):
 def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> Screening:
     """Find variables that no support, or every support, of value above `pruning_threshold` contains.
 
-    The threshold is in units of the scaled S. The problem has one component and no fixed price; `rows` are over its
-    variables. Supports with variables left out of S are not considered.
+    With M = Σ + R + Rᵀ + diag(ρ²/b), no such support contains i if λmax(M without the terms of row i) + c + (s − 1)b is
+    at most the threshold, and all contain i if λmax(M without row and column i) + c + s·b is; s counts the open slots,
+    c is the sum of the prices of the fixed variables (docs/certificates.md, 3.6). A margin is subtracted from the
+    threshold for rounding, and a test whose sign is uncertain finds nothing. The threshold is in units of the scaled S.
+    The problem has one component and no fixed price; `rows` are over its variables. Supports with variables left out of
+    S are not considered.
     """
     keep, required = np.ones(problem.fixed.size, bool), problem.fixed.copy()
     if problem.n_open_slots < 1 or problem.fixed.all():
@@ -350,9 +370,11 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
 
 
 def _find_excluded_variables(problem: RowProblem, rows: DualRows, Q: Array, inverse: Array) -> Array:
-    """Return the mask of variables whose 2 × 2 determinant is negative, P⁻¹ = Q diag(inverse) Qᵀ positive definite.
+    """Return the mask, (n,), of variables i for which P plus the terms of row i is positive definite.
 
-    Q, (n, n), contains the eigenvectors of the matrix of the rows; `inverse`, (n,), the eigenvalues of P⁻¹, positive.
+    P⁻¹ = Q diag(inverse) Qᵀ is positive definite. The condition is (P⁻¹)ᵢᵢ(rᵢᵀP⁻¹rᵢ − ρᵢ²/bᵢ) < (1 + eᵢᵀP⁻¹rᵢ)², a
+    negative 2 × 2 determinant; it counts as failed if rounding could change the sign. Q, (n, n), contains the
+    eigenvectors of the matrix of the rows; `inverse`, (n,), the eigenvalues of P⁻¹, positive.
     """
     charge = problem.compute_charges(rows)
     RQ = rows.R @ Q

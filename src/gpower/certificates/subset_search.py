@@ -13,14 +13,8 @@ import numpy as np
 from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.text import format_names
 from gpower._utils.warnings import warn_all
+from gpower.certificates import cascade
 from gpower.certificates.branch_and_bound import SupportSearch, find_best_support
-from gpower.certificates.cascade import (
-    BoundState,
-    add_cheap_bounds,
-    select_row_candidates,
-    start_from_heuristic,
-    start_search,
-)
 from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
 from gpower.certificates.group_search import best_groups
 from gpower.certificates.inputs import prepare_certificate_data
@@ -29,7 +23,7 @@ from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option
 from gpower.validation.variable_rules import VariableRules, check_required_have_variance
 
-#: If there are at most this many supports, all are enumerated.
+#: If there are at most this many supports, all are enumerated, in less than 0.1 s of one processor.
 MAX_ENUMERATED_SUPPORTS = 20_000
 
 
@@ -41,7 +35,7 @@ class BestSubset(CertifiedComponent):
     >>> import numpy as np
     >>> from gpower import best_subset
     >>> best_subset(np.diag([4.0, 2.0, 1.0]), cardinality=1, covariance="precomputed")
-    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0.0 s>
+    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0... s>
     """
 
     feature_names: Array | None = None  # (n_features,) of str, set by `best_subset`; None stands for x0, x1, …
@@ -173,11 +167,10 @@ def _search_with_rules(
 
         def call_with_columns(progress: Progress) -> object:
             """Call the user with the support as columns of X instead of positions among the allowed ones."""
-            return callback(replace(progress, support=allowed[progress.support])) if callback else None
+            return callback is not None and callback(replace(progress, support=allowed[progress.support]))
 
-        state = search_subset(
-            operator.take(allowed), k, tol, max_time=clock.max_seconds, callback=call_with_columns if callback else None
-        )
+        matrix = operator.take(allowed)
+        state = search_subset(matrix, k, tol, max_time=clock.max_seconds, callback=call_with_columns)
         z = embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0]
         return CertifiedComponent(z, state.to_certificate())
 
@@ -190,7 +183,7 @@ def _search_with_rules(
 class SubsetState:
     """State of `best_subset`: the component and its bounds, and the search to continue."""
 
-    bound_state: BoundState
+    bound_state: cascade.BoundState
     tree: SupportSearch | None = None  # search with row bounds; None before its root is bounded
     seconds: float = 0.0  # total time of all calls
 
@@ -262,7 +255,7 @@ def search_subset(
     """
     # The callback reads `state`, which is not set yet: `start_from_heuristic` never calls it.
     clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
-    state = SubsetState(start_from_heuristic(operator, k, tol, clock)) if initial_state is None else initial_state
+    state = initial_state or SubsetState(cascade.start_from_heuristic(operator, k, tol, clock))
     for new_state in _iterate_search_stages(state, clock):
         state = new_state  # the callback reads `state`
     state = replace(state, seconds=state.seconds + clock.elapsed_seconds)
@@ -278,7 +271,7 @@ def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetS
     """
     if not state.bound_state.bounds:
         yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
-        for bound_state in add_cheap_bounds(state.bound_state, clock):
+        for bound_state in cascade.add_cheap_bounds(state.bound_state, clock):
             yield (state := replace(state, bound_state=bound_state))
         clock.poll_callback()
     if state.tree is None and not state.bound_state.is_done(clock):
@@ -289,7 +282,7 @@ def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetS
         yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", start_time))
 
 
-def _enumerate_supports(bound_state: BoundState, clock: Clock) -> BoundState:
+def _enumerate_supports(bound_state: cascade.BoundState, clock: Clock) -> cascade.BoundState:
     """Add the bound from enumerating all supports, if they are few, and take over the best of them.
 
     Return the state unchanged if variables were left out, if there are too many supports, or if time is up.
@@ -316,10 +309,9 @@ def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
     """
     start_time = time.perf_counter()
     bound_state = state.bound_state
-    view = select_row_candidates(bound_state)
-    search, node = start_search(bound_state, view, clock)
-    if node is None and search.upper_bound > search.pruning_threshold and view.floor > bound_state.candidates.floor:
-        search, node = start_search(bound_state, bound_state.candidates, clock)
-    if node is not None and not search.enumerate_if_leaf(node):
-        search.push(node)
+    view = cascade.select_row_candidates(bound_state)
+    search = cascade.start_search(bound_state, view, clock)
+    is_unproven = not search.open_nodes and search.upper_bound > search.pruning_threshold
+    if is_unproven and view.floor > bound_state.candidates.floor:
+        search = cascade.start_search(bound_state, bound_state.candidates, clock)
     return replace(state, bound_state=bound_state.with_search_result(search, "rows", start_time), tree=search)

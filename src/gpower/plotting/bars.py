@@ -10,25 +10,9 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
 from gpower._utils.backends import to_numpy
+from gpower.plotting import style
 from gpower.plotting.models import FittedModel, format_component_label
-from gpower.plotting.style import (
-    BLUE,
-    ORANGE,
-    SMALL_FONT_SIZE,
-    VERMILION,
-    AxesLike,
-    Panel,
-    Panels,
-    create_panels,
-    escape_label,
-    estimate_label_width,
-    flatten_given_axes,
-    get_single_panel,
-    resolve_variable_names,
-    set_left_title,
-    write_centred_text,
-    write_panel_note,
-)
+from gpower.plotting.style import AxesLike, Panel, Panels
 from gpower.validation.pipelines import UnwrappedModel
 
 if TYPE_CHECKING:
@@ -86,13 +70,13 @@ def plot_loadings(
     """
     model = UnwrappedModel.unwrap_fitted(model).model
     components = to_numpy(model.components_)
-    names = resolve_variable_names(model, feature_names, components.shape[1])
-    colours = np.where(components > 0, BLUE, VERMILION)
+    names = style.resolve_variable_names(model, feature_names, components.shape[1])
+    colours = np.where(components > 0, style.BLUE, style.VERMILION)
     panels, _ = _draw_bar_panels(axes, components, names, max_variables, color=colours)
     limit = 1.08 * (np.abs(components).max() or 1.0)
     for j, panel in enumerate(panels):
-        set_left_title(panel, format_component_label(model, j))
-        panel.set_xlabel("loading", fontsize=SMALL_FONT_SIZE)
+        style.set_left_title(panel, format_component_label(model, j))
+        panel.set_xlabel("loading", fontsize=style.SMALL_FONT_SIZE)
         panel.axvline(0, color="0.25", linewidth=0.8)
         panel.set_xlim(-limit, limit)
     return panels
@@ -136,25 +120,19 @@ def plot_stability(
     """
     frequency = np.asarray(stability.frequency)
     selected = np.asarray(stability.selected)
-    names = resolve_variable_names(stability, feature_names, frequency.shape[1])
+    names = style.resolve_variable_names(stability, feature_names, frequency.shape[1])
     is_beyond_chance = selected.sum(axis=1) > stability.expected_false_selections
-    selected_colours = np.where(is_beyond_chance, BLUE, ORANGE)[:, None]
-    panels, shown = _draw_bar_panels(
-        axes,
-        frequency,
-        names,
-        max_variables,
-        color=np.where(selected, selected_colours, "white"),
-        edgecolor=np.where(selected, selected_colours, "0.5"),
-    )
+    selected_colours = np.where(is_beyond_chance, style.BLUE, style.ORANGE)[:, None]
+    fills, edges = (np.where(selected, selected_colours, other) for other in ("white", "0.5"))
+    panels, shown = _draw_bar_panels(axes, frequency, names, max_variables, color=fills, edgecolor=edges)
     for j, panel in enumerate(panels):
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
         bound = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
         evidence = bound if is_beyond_chance[j] else f"weak: {bound}"
-        set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
-        panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=SMALL_FONT_SIZE)
-        panel.axvline(stability.threshold, color=VERMILION, linestyle="--", linewidth=1.2)
+        style.set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
+        panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=style.SMALL_FONT_SIZE)
+        panel.axvline(stability.threshold, color=style.VERMILION, linestyle="--", linewidth=1.2)
         panel.set_xlim(0, 1.03)
     return panels
 
@@ -184,13 +162,13 @@ def plot_comparison(comparison: Iterable[ComparisonEntry], axes: AxesLike = None
     """
     methods = (entry for entry in comparison if entry.method != "pca")
     shown = sorted(methods, key=lambda entry: np.nan_to_num(entry.share_of_pca, nan=-np.inf), reverse=True)
-    panel = get_single_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
+    panel = style.get_single_panel(axes, 6.4, 0.9 + 0.3 * len(shown))
     shares = np.nan_to_num([100 * entry.share_of_pca for entry in shown])
-    colours = [BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
-    _draw_bars(panel, shares, [escape_label(entry.method) for entry in shown], len(shown), color=colours)
+    colours = [style.BLUE if entry.method.startswith("gpower") else "0.72" for entry in shown]
+    _draw_bars(panel, shares, [style.escape_label(entry.method) for entry in shown], len(shown), color=colours)
     panel.axvline(100, color="0.25", linewidth=0.8)
     panel.set_xlim(0, 118)
-    panel.set_xlabel("adjusted variance, % of PCA", fontsize=SMALL_FONT_SIZE)
+    panel.set_xlabel("adjusted variance, % of PCA", fontsize=style.SMALL_FONT_SIZE)
     for position, (share, entry) in enumerate(zip(shares, shown, strict=True)):
         text = "does not run here" if entry.model is None else f"{entry.seconds:.2f} s"
         panel.text(102 if share else 1, position, text, va="center", fontsize=7.5, color="0.4")
@@ -229,14 +207,15 @@ def plot_enrichment(result: Enrichment, axes: AxesLike = None, *, top: int = 20)
     order = np.lexsort((result.p_values.min(axis=0), p_values))
     order = order[result.overlaps[:, order].any(axis=0)][:top]
     n_slots = max(order.size, 1)
-    panel = get_single_panel(axes, 7.5, 1.0 + 0.24 * n_slots)
+    panel = style.get_single_panel(axes, 7.5, 1.0 + 0.24 * n_slots)
     lengths = -np.log10(np.maximum(p_values[order], np.finfo(float).tiny))
-    colours = [BLUE if p_values[i] < result.alpha else "0.75" for i in order]
-    set_names = [escape_label(result.universe.set_names[i], MAX_SET_NAME_LENGTH) for i in order]
+    colours = [style.BLUE if p_values[i] < result.alpha else "0.75" for i in order]
+    set_names = [style.escape_label(result.universe.set_names[i], MAX_SET_NAME_LENGTH) for i in order]
     labels = [f"{name} ({best_component[i] + 1})" for name, i in zip(set_names, order, strict=True)]
     _draw_bars(panel, lengths, labels, n_slots, color=colours)
     panel.axvline(-np.log10(result.alpha), color="0.25", linewidth=0.8, linestyle="--")
-    panel.set_xlabel("−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component", fontsize=SMALL_FONT_SIZE)
+    meaning = "−log₁₀ adjusted p-value; dashed: the limit; in brackets: the component"
+    panel.set_xlabel(meaning, fontsize=style.SMALL_FONT_SIZE)
     return panel
 
 
@@ -250,37 +229,35 @@ def _draw_bar_panels(
     orders = [rank_nonzero_by_size(row) for row in values]
     shown = [order[:max_bars] for order in orders]
     n_panels = len(shown)
-    name_width = estimate_label_width(names[i] for indices in shown for i in indices)
+    name_width = style.estimate_label_width(names[i] for indices in shown for i in indices)
     width = BARS_WIDTH_INCHES + max(MIN_NAME_WIDTH_INCHES, name_width)
     n_fitting = min(n_panels, MAX_PANELS_PER_ROW, max(int(MAX_WIDTH_INCHES / width), 1))
     n_wide = n_fitting if axes is None else n_panels
     slots = [max(MIN_BAR_SLOTS, *map(len, shown[start : start + n_wide])) for start in range(0, n_panels, n_wide)]
-    if axes is None:
-        height = 0.95 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
-        grid = create_panels(len(slots), n_wide, n_wide * width, height, height_ratios=slots)
-        for unused in grid.flat[n_panels:]:
-            unused.set_axis_off()
-        panels = np.asarray(grid.flat[:n_panels])
-    else:
-        panels = flatten_given_axes(axes, n_panels, f"the model has {n_panels} components")
+    height = 0.95 * len(slots) + 0.22 * sum(slots)  # title and axis, then the bars
+    expectation = f"the model has {n_panels} components"
+    grid = style.get_panels(axes, len(slots), n_wide, n_wide * width, height, expectation, height_ratios=slots)
+    for unused in grid.flat[n_panels:]:
+        unused.set_axis_off()
+    panels = np.ravel(grid)[:n_panels]
     for j, (panel, indices) in enumerate(zip(panels, shown, strict=True)):
-        style = {part: table[j, indices].tolist() for part, table in colours.items()}
-        _draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **style)
+        bar_style = {part: table[j, indices].tolist() for part, table in colours.items()}
+        _draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **bar_style)
         if not len(indices):
-            write_centred_text(panel, "no active variable")
+            style.write_centred_text(panel, "no active variable")
         elif len(indices) < len(orders[j]):
             note = f"the {len(indices)} largest of {len(orders[j])}"
-            write_panel_note(panel, 0.98, 0.02, note, fontsize=7.5, backgroundcolor="white")
+            style.write_panel_note(panel, 0.98, 0.02, note, fontsize=7.5, backgroundcolor="white")
     return panels, shown
 
 
-def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **style: Any) -> None:
+def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **bar_style: Any) -> None:
     """Draw the bars, the first on top, in a panel with space for `n_slots`."""
     positions = np.arange(len(values))
-    axes.barh(positions, values, height=0.72, linewidth=0.8, **style)
-    axes.set_yticks(positions, names, fontsize=SMALL_FONT_SIZE)
+    axes.barh(positions, values, height=0.72, linewidth=0.8, **bar_style)
+    axes.set_yticks(positions, names, fontsize=style.SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
-    axes.tick_params(axis="x", labelsize=SMALL_FONT_SIZE)
+    axes.tick_params(axis="x", labelsize=style.SMALL_FONT_SIZE)
     axes.locator_params(axis="x", nbins=MAX_TICK_INTERVALS)
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)

@@ -10,21 +10,13 @@ from numpy.typing import ArrayLike
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.backends import to_numpy
 from gpower.estimators.base import SparsePCAEstimator
+from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.labels import place_labels
 from gpower.plotting.models import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
-from gpower.plotting.style import (
-    BLACK,
-    AxesLike,
-    Panel,
-    get_single_panel,
-    resolve_variable_names,
-    set_left_title,
-    style_panel,
-    write_panel_note,
-)
+from gpower.plotting.style import AxesLike, Panel
 from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_biplot", "plot_correlation_circle"]
@@ -80,24 +72,24 @@ def plot_biplot(
     model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     loadings = np.asarray(to_numpy(model.components_))[pair].T  # (n_features, 2)
-    names = resolve_variable_names(model, feature_names, len(loadings))
+    names = style.resolve_variable_names(model, feature_names, len(loadings))
     scores = unwrapped.compute_scores(X)[:, pair]
     samples = SampleAppearance.from_labels(len(scores), labels, color=color)
-    panel = get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
+    panel = style.get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
     draw_scores(panel, scores, samples)
     used = rank_nonzero_by_size(np.abs(loadings).max(axis=1))
     shown = used[:max_variables]
     line_scale = _compute_line_scale(scores, loadings[shown])
     tips = line_scale * loadings[shown]
-    colours = [BLACK] * shown.size
+    colours = [style.BLACK] * shown.size
     line_points = _draw_variable_lines(panel, tips, colours)
     points = np.vstack([scores, tips, [[0.0, 0.0]]])
     margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
     panel.set(xlim=(left, right), ylim=(bottom, top))
-    style_panel(panel, *(format_component_label(model, j) for j in pair))
+    style.label_axes(panel, *(format_component_label(model, j) for j in pair))
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
-    write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
+    style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
     place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=scores)
     return panel
@@ -171,24 +163,24 @@ def plot_correlation_circle(
     """
     pair = check_component_pair(components, len(model.components_))
     loadings = np.asarray(to_numpy(model.components_), np.float64)[pair].T
-    names = resolve_variable_names(model, feature_names, len(loadings))
+    names = style.resolve_variable_names(model, feature_names, len(loadings))
     correlations = _correlate_with_scores(model, X, loadings)  # (n_features, 2)
     used = np.flatnonzero(loadings.any(axis=1))
     shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
-    panel = get_single_panel(axes, 5.6, 5.6)
+    panel = style.get_single_panel(axes, 5.6, 5.6)
     _draw_correlation_circles(panel)
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
     line_points = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
-    style_panel(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
+    style.label_axes(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
         axis.label.set_color(get_group_colour(owner))
     note = "colours: component of the larger loading\ninner circle: half of the variance explained"
-    write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
+    style.write_panel_note(panel, 0.01, 0.01, note, fontsize=7, ha="left")
     n_shown, n_used = len(shown), len(used)
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
-    set_left_title(panel, f"Correlations of {selection} variables in use")
+    style.set_left_title(panel, f"Correlations of {selection} variables in use")
     place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=tips)
     return panel
 
@@ -214,6 +206,7 @@ def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Ar
 
 
 def _draw_correlation_circles(axes: Panel) -> None:
+    """Draw the circles of radius 1 and √½, on which both components explain all or half of a variance, and the axes."""
     from matplotlib.patches import Circle
 
     for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):

@@ -6,20 +6,8 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
-from gpower.plotting.style import (
-    BLUE,
-    NORMAL_FONT_SIZE,
-    VERMILION,
-    AxesLike,
-    Panel,
-    Panels,
-    create_panels,
-    flatten_given_axes,
-    mask_nonpositive,
-    style_panel,
-    write_centred_text,
-    write_panel_note,
-)
+from gpower.plotting import style
+from gpower.plotting.style import AxesLike, Panel, Panels
 
 __all__ = ["plot_convergence"]
 
@@ -62,13 +50,16 @@ def plot_convergence(trace: object, axes: AxesLike = None) -> Panels:
     x_values = {"iteration": np.arange(values.size, dtype=float)}
     if passes is not None:
         x_values["passes over the matrix"] = passes
-    panels = _create_trace_panels(axes, 1 if gaps is None else 2, len(x_values))
+    shape = (1 if gaps is None else 2, len(x_values))
+    size = (1.2 + 3.6 * shape[1], 0.6 + 2.1 * shape[0])  # width and height in inches
+    expectation = f"this trace has {np.prod(shape)} panels ({shape[0]} × {shape[1]})"
+    panels = style.get_panels(axes, *shape, *size, expectation, sharex="col", sharey="row")
     for column, (label, x) in enumerate(x_values.items()):
-        panels[0, column].plot(x, values, color=BLUE, marker="o", markersize=3, linewidth=1.2)
-        style_panel(panels[0, column], "", "objective f")
+        panels[0, column].plot(x, values, color=style.BLUE, marker="o", markersize=3, linewidth=1.2)
+        style.label_axes(panels[0, column], "", "objective f")
         if gaps is not None:
             _draw_gap_curve(panels[1, column], x, gaps)
-        panels[-1, column].set_xlabel(label, fontsize=NORMAL_FONT_SIZE)
+        panels[-1, column].set_xlabel(label, fontsize=style.NORMAL_FONT_SIZE)
     for panel in panels[:, 1:].flat:
         panel.set_ylabel("")
     return panels
@@ -84,19 +75,13 @@ def _get_trace_array(trace: object, name: str, length: int) -> Array | None:
     return array
 
 
-def _create_trace_panels(axes: AxesLike, n_rows: int, n_columns: int) -> Panels:
-    if axes is None:
-        return create_panels(n_rows, n_columns, 1.2 + 3.6 * n_columns, 0.6 + 2.1 * n_rows, sharex="col", sharey="row")
-    expectation = f"this trace has {n_rows * n_columns} panels ({n_rows} × {n_columns})"
-    return flatten_given_axes(axes, n_rows * n_columns, expectation).reshape(n_rows, n_columns)
-
-
 def _draw_gap_curve(axes: Panel, x: Array, gaps: Array) -> None:
-    style_panel(axes, "", "first-order gap Δ")
+    """Draw the gaps against x, both (n_steps,), on a logarithmic scale, and count the gaps of zero in a note."""
+    style.label_axes(axes, "", "first-order gap Δ")
     if not np.any(gaps > 0):
-        write_centred_text(axes, "Δ = 0 throughout")
+        style.write_centred_text(axes, "Δ = 0 throughout")
         return
-    axes.plot(x, mask_nonpositive(gaps), color=VERMILION, marker="s", markersize=3, linewidth=1.2)
+    axes.plot(x, style.mask_nonpositive(gaps), color=style.VERMILION, marker="s", markersize=3, linewidth=1.2)
     axes.set_yscale("log")
     if n_zero := np.count_nonzero(gaps <= 0):
-        write_panel_note(axes, 0.98, 0.95, f"not shown: {format_count(int(n_zero), 'step')} with Δ = 0", va="top")
+        style.write_panel_note(axes, 0.98, 0.95, f"not shown: {format_count(int(n_zero), 'step')} with Δ = 0", va="top")

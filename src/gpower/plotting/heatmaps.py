@@ -14,34 +14,17 @@ from gpower.analysis.association import Metadata, MetadataColumn, align_metadata
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level
 from gpower.operators.explained_variance import count_shared_variables
+from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.models import FittedModel, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import COLOUR_MAP, HEADING_STYLE, LegendEntry, draw_legend, get_group_colour
-from gpower.plotting.style import (
-    COLOURS,
-    NORMAL_FONT_SIZE,
-    SMALL_FONT_SIZE,
-    AxesLike,
-    Panel,
-    Panels,
-    StyleKwargs,
-    create_panels,
-    draw_cells,
-    draw_colour_bar,
-    escape_label,
-    estimate_label_width,
-    get_single_panel,
-    resolve_variable_names,
-    set_left_title,
-    write_centred_text,
-    write_in_cell,
-)
+from gpower.plotting.style import AxesLike, Panel, Panels, StyleKwargs
 from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_heatmap", "plot_metadata", "plot_overlap", "plot_support"]
 
-#: Colour map of numbers with a sign; blue is positive, as in the bars of loadings.
-SIGNED_COLOUR_MAP = "RdBu"
+#: Colour map of numbers with a sign: red is positive or high, blue negative or low, as in figures of gene expression.
+SIGNED_COLOUR_MAP = "RdBu_r"
 #: Standard deviations from the mean at which the colours of `plot_heatmap` end.
 MAX_DEVIATION = 2.5
 #: Largest number of characters of the names of metadata next to a heat map of samples.
@@ -62,7 +45,7 @@ def plot_support(
     """Plot the loadings of all variables in use as a heat map of components × variables.
 
     Variables are sorted by the component in which their loading is largest, and then by that loading. Positive loadings
-    are blue, negative ones red with a minus sign; grey variables are not used by the component.
+    are red, negative ones blue with a minus sign; grey variables are not used by the component.
 
     Parameters
     ----------
@@ -92,28 +75,29 @@ def plot_support(
     """
     model = UnwrappedModel.unwrap_fitted(model).model
     components = to_numpy(model.components_)
-    names = resolve_variable_names(model, feature_names, components.shape[1])
+    names = style.resolve_variable_names(model, feature_names, components.shape[1])
     used = rank_nonzero_by_size(np.abs(components).max(axis=0, initial=0))
     shown = used[:max_variables]
     sizes = np.abs(components[:, shown])
     shown = shown[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
-    name_width = max(0.7, estimate_label_width(names[i] for i in shown))
-    panel = get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.2 + name_width + 0.32 * len(components))
+    name_width = max(0.7, style.estimate_label_width(names[i] for i in shown))
+    panel = style.get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.2 + name_width + 0.32 * len(components))
     selection = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
     if not shown.size:
-        write_centred_text(panel, "no active variable")
+        style.write_centred_text(panel, "no active variable")
         return panel
     loadings = components[:, shown]
     largest = float(np.abs(loadings).max())
     shares = map(format_percent, model.explained_variance_ratio_)
     row_labels = [f"Component {j}, {share}" for j, share in enumerate(shares, 1)]
-    style = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
-    cells = draw_cells(panel, np.ma.masked_equal(loadings, 0), row_labels, [names[i] for i in shown], **style)
+    scale = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
+    used_loadings = np.ma.masked_equal(loadings, 0)
+    cells = style.draw_cells(panel, used_loadings, row_labels, [names[i] for i in shown], **scale)
     panel.tick_params(axis="x", rotation=90)
     for row, column in zip(*np.nonzero(loadings < 0), strict=True):
-        write_in_cell(panel, row, column, "−", is_dark=abs(loadings[row, column]) > 0.6 * largest)
-    draw_colour_bar(panel, cells, "loading; grey: not used")
-    set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{selection}")
+        style.write_in_cell(panel, row, column, "−", is_dark=abs(loadings[row, column]) > 0.6 * largest)
+    style.draw_colour_bar(panel, cells, "loading; grey: not used")
+    style.set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{selection}")
     return panel
 
 
@@ -143,16 +127,16 @@ def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:
     """
     counts = count_shared_variables(np.asarray(to_numpy(model.components_)).T)
     m = len(counts)
-    panel = get_single_panel(axes, 3.2 + 0.42 * m, 1.3 + 0.42 * m)
+    panel = style.get_single_panel(axes, 3.2 + 0.42 * m, 1.3 + 0.42 * m)
     share = counts / np.maximum(np.minimum.outer(np.diagonal(counts), np.diagonal(counts)), 1)
     rows = [f"Component {j + 1}" for j in range(m)]
-    cells = draw_cells(panel, share, rows, [str(j + 1) for j in range(m)], cmap="Blues", vmin=0, vmax=1)
+    cells = style.draw_cells(panel, share, rows, [str(j + 1) for j in range(m)], cmap="Blues", vmin=0, vmax=1)
     for i, j in np.ndindex(m, m):
-        write_in_cell(panel, i, j, str(counts[i, j]), is_dark=share[i, j] > 0.6)
+        style.write_in_cell(panel, i, j, str(counts[i, j]), is_dark=share[i, j] > 0.6)
     panel.set(xlim=(-0.5, m - 0.5), aspect="equal")
-    panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
-    draw_colour_bar(panel, cells, "share of the smaller\ncomponent's variables")
-    set_left_title(panel, "Variables in common")
+    panel.set_xlabel("component", fontsize=style.SMALL_FONT_SIZE)
+    style.draw_colour_bar(panel, cells, "share of the smaller\ncomponent's variables")
+    style.set_left_title(panel, "Variables in common")
     return panel
 
 
@@ -161,7 +145,7 @@ def plot_metadata(
 ) -> Panel:
     """Plot the strength of association between each component and each column of metadata as a heat map.
 
-    For measured columns the strength is Spearman's rank correlation ρ, from −1 (red) to 1 (blue). For groups it is the
+    For measured columns the strength is Spearman's rank correlation ρ, from −1 (blue) to 1 (red). For groups it is the
     correlation ratio η of the ranks, from 0 to 1 (purple): η² is the share of the ranks' variance that lies between
     groups, which the Kruskal–Wallis test uses. For scores with few distinct values it is Cramér's V, from 0 to 1. A
     star marks p-values below `level` after the Benjamini–Hochberg correction over the whole figure. Samples without a
@@ -200,21 +184,22 @@ def plot_metadata(
     is_significant = association.adjusted_p_values < check_probability_level(level)
     tests = np.array(association.tests)
     signed = np.where(tests == "Spearman", association.sign, 1.0) * association.strength  # (n_components, n_columns)
-    names = [f"{escape_label(name)} · {test}" for name, test in zip(association.names, tests, strict=True)]
+    names = [f"{style.escape_label(name)} · {test}" for name, test in zip(association.names, tests, strict=True)]
     scales = [(test, *scale) for test, scale in STRENGTH_SCALES.items() if test in tests]
-    width = 1.4 + estimate_label_width(names) + 0.5 * m + 0.8 * len(scales)
-    panel = get_single_panel(axes, width, max(1.4 + 0.26 * n, 2.2))
+    width = 1.4 + style.estimate_label_width(names) + 0.5 * m + 0.8 * len(scales)
+    panel = style.get_single_panel(axes, width, max(1.4 + 0.26 * n, 2.2))
+    numbers = [str(j + 1) for j in range(m)]
     for test, label, colour_map, lowest in scales:
         values = np.ma.masked_invalid(np.where(tests == test, signed, np.nan).T)
-        cells = draw_cells(panel, values, names, [str(j + 1) for j in range(m)], cmap=colour_map, vmin=lowest, vmax=1)
-        draw_colour_bar(panel, cells, label, aspect=14)
+        cells = style.draw_cells(panel, values, names, numbers, cmap=colour_map, vmin=lowest, vmax=1)
+        style.draw_colour_bar(panel, cells, label, aspect=14)
     for j, i in np.ndindex(m, n):
         strength = float(association.strength[j, i])
         sign = ("", "+", "−")[int(association.sign[j, i]) if strength >= 0.005 else 0]
         text = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if is_significant[j, i] else ''}"
-        write_in_cell(panel, i, j, text, is_dark=strength > 0.6)
-    panel.set_xlabel("component", fontsize=SMALL_FONT_SIZE)
-    set_left_title(panel, f"Strength of association; * adjusted p < {level:g}")
+        style.write_in_cell(panel, i, j, text, is_dark=strength > 0.6)
+    panel.set_xlabel("component", fontsize=style.SMALL_FONT_SIZE)
+    style.set_left_title(panel, f"Strength of association; * adjusted p < {level:g}")
     return panel
 
 
@@ -230,8 +215,8 @@ def plot_heatmap(
     """Plot the values of a component's variables as a heat map of samples × variables, next to metadata of the samples.
 
     Samples are sorted by their score, the largest on top, and variables by their loading, from the largest positive one
-    to the largest negative one; a gap separates both signs. Values are standardised: blue is above the mean of the
-    variable, red below. Each column of metadata is a bar to the left: groups have the colours of the legend, and
+    to the largest negative one; a gap separates both signs. Values are standardised: red is above the mean of the
+    variable, blue below. Each column of metadata is a bar to the left: groups have the colours of the legend, and
     numbers go from dark (smallest) to bright (largest).
 
     Parameters
@@ -271,7 +256,7 @@ def plot_heatmap(
     if not 0 <= component < m:
         raise ValueError(f"component={component}: the model has {m}, counted from 0.")
     loadings = to_numpy(model.components_)[component]
-    names = resolve_variable_names(model, feature_names, loadings.size)
+    names = style.resolve_variable_names(model, feature_names, loadings.size)
     used = rank_nonzero_by_size(loadings)
     if not used.size:
         raise ValueError(f"component={component} has no variable; all its loadings are zero.")
@@ -285,30 +270,30 @@ def plot_heatmap(
 
     n_bars = len(columns)
     bars = [_colour_metadata_column(column) for column in columns.values()]
-    bar_names = [escape_label(name, MAX_LEGEND_TEXT_LENGTH) for name in columns]
+    bar_names = [style.escape_label(name, MAX_LEGEND_TEXT_LENGTH) for name in columns]
     entries = [
         entry for name, (_, groups) in zip(bar_names, bars, strict=True) for entry in [(name, HEADING_STYLE), *groups]
     ]
-    name_width = estimate_label_width([*(names[i] for i in shown), *bar_names])
-    legend_width = 0.6 + estimate_label_width(text for text, _ in entries) if columns else 0.0
+    name_width = style.estimate_label_width([*(names[i] for i in shown), *bar_names])
+    legend_width = 0.6 + style.estimate_label_width(text for text, _ in entries) if columns else 0.0
     ratios = [*[1.2] * n_bars, max(shown.size, 10)]
     width = 2.2 + 0.2 * sum(ratios) + legend_width
-    panels = np.ravel(create_panels(1, len(ratios), width, 4.2 + name_width, width_ratios=ratios))
+    panels = np.ravel(style.get_panels(None, 1, len(ratios), width, 4.2 + name_width, width_ratios=ratios))
     for panel, name, (colours, _) in zip(panels, bar_names, bars, strict=False):
         panel.imshow(colours[order][:, None], aspect="auto", interpolation="nearest")
-        panel.set_xticks([0], [name], fontsize=SMALL_FONT_SIZE)
+        panel.set_xticks([0], [name], fontsize=style.SMALL_FONT_SIZE)
         panel.set_yticks([])
         panel.spines[:].set_visible(False)
         panel.tick_params(length=0)
-    style: StyleKwargs = {"cmap": SIGNED_COLOUR_MAP, "vmin": -MAX_DEVIATION, "vmax": MAX_DEVIATION}
-    style |= {"edgecolors": "none", "rasterized": True}
-    cells = draw_cells(panels[-1], deviations, [], [names[i] for i in shown], **style)
+    scale: StyleKwargs = {"cmap": SIGNED_COLOUR_MAP, "vmin": -MAX_DEVIATION, "vmax": MAX_DEVIATION}
+    variable_names = [names[i] for i in shown]
+    cells = style.draw_cells(panels[-1], deviations, [], variable_names, **scale, edgecolors="none", rasterized=True)
     n_positive = int(np.count_nonzero(loadings[shown] > 0))
     panels[-1].axvline(n_positive - 0.5, color="white", linewidth=4)
-    draw_colour_bar(panels[-1], cells, "standard deviations from the mean", aspect=25)
+    style.draw_colour_bar(panels[-1], cells, "standard deviations from the mean", aspect=25)
     selection = f", the {shown.size} largest loadings of {used.size}" if shown.size < used.size else ""
-    set_left_title(panels[-1], format_component_label(model, component) + selection)
-    panels[0].set_ylabel("samples, the largest score on top", fontsize=NORMAL_FONT_SIZE)
+    style.set_left_title(panels[-1], format_component_label(model, component) + selection)
+    panels[0].set_ylabel("samples, the largest score on top", fontsize=style.NORMAL_FONT_SIZE)
     for panel in panels:
         panel.tick_params(axis="x", rotation=90)
     if entries:
@@ -332,10 +317,10 @@ def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendE
     else:
         colours = to_rgba_array(["0.8"] * column.values.size)
         groups = column.groups
-        largest = sorted(groups, key=lambda group: groups[group].size, reverse=True)[: len(COLOURS)]
+        largest = sorted(groups, key=lambda group: groups[group].size, reverse=True)[: len(style.COLOURS)]
         for i, group in enumerate(group for group in groups if group in largest):
             colours[groups[group]] = to_rgba_array(get_group_colour(i))
-            entries.append((escape_label(group, MAX_LEGEND_TEXT_LENGTH), {"color": get_group_colour(i)}))
+            entries.append((style.escape_label(group, MAX_LEGEND_TEXT_LENGTH), {"color": get_group_colour(i)}))
         if len(groups) > len(entries):
             entries.append((f"{len(groups) - len(entries)} other groups", {"color": "0.8"}))
     colours[~column.is_known] = 1.0  # white

@@ -12,26 +12,9 @@ from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
 from gpower._utils.arrays import Array
+from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.style import (
-    BLACK,
-    CURVE_STYLE,
-    MUTED_COLOUR,
-    NORMAL_FONT_SIZE,
-    SMALL_FONT_SIZE,
-    AxesLike,
-    Panel,
-    StyleKwargs,
-    draw_legend_above,
-    estimate_label_width,
-    get_curve_style,
-    get_single_panel,
-    mask_nonpositive,
-    resolve_variable_names,
-    set_cardinality_axis,
-    set_left_title,
-    style_panel,
-)
+from gpower.plotting.style import AxesLike, Panel, StyleKwargs
 from gpower.validation.params import check_option
 from gpower.validation.pipelines import UnwrappedModel
 
@@ -40,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["plot_cardinality", "plot_cv", "plot_path_loadings", "plot_tradeoff"]
 
-ERROR_BAR_STYLE: StyleKwargs = CURVE_STYLE | {"capsize": 2.5, "elinewidth": 0.9}
+ERROR_BAR_STYLE: StyleKwargs = style.CURVE_STYLE | {"capsize": 2.5, "elinewidth": 0.9}
 CHOSEN_POINT_STYLE: StyleKwargs = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
 #: Label of the vertical axis for each criterion, and the columns of `cv_results_` with its mean and deviation.
 CRITERION_COLUMNS = {
@@ -87,22 +70,23 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
         raise ValueError("The data have no variance, so there is no trade-off to draw.")
     mean_cardinality = np.cumsum(path.cardinality, axis=1) / np.arange(1, m + 1)  # (n_points, m)
     share = 100 * np.cumsum(path.explained_variance_ratio, axis=1) / total
-    panel = get_single_panel(axes)
-    style_panel(panel, "", "% of the variance of PCA" if m == 1 else f"% of the variance of PCA with {m} components")
+    panel = style.get_single_panel(axes)
+    per_component, number = ("", "") if m == 1 else (" per component", f" with {m} components")
+    style.label_axes(panel, "", f"% of the variance of PCA{number}")
     for j, reference in enumerate(100 * np.cumsum(pca) / total):
         label = "component 1" if j == 0 else f"components 1 to {j + 1}"
-        x = mask_nonpositive(mean_cardinality[:, j])
-        panel.plot(x, share[:, j], label=label, **get_curve_style(j), **CURVE_STYLE)
-        panel.axhline(reference, color=get_curve_style(j)["color"], linestyle="--", linewidth=1)
-    colour = get_curve_style(0)["color"] if m == 1 else MUTED_COLOUR  # several lines have different colours
+        x = style.mask_nonpositive(mean_cardinality[:, j])
+        panel.plot(x, share[:, j], label=label, **style.get_curve_style(j), **style.CURVE_STYLE)
+        panel.axhline(reference, color=style.get_curve_style(j)["color"], linestyle="--", linewidth=1)
+    colour = style.get_curve_style(0)["color"] if m == 1 else style.MUTED_COLOUR  # several lines have different colours
     label = "PCA" if m == 1 else "PCA, as many components"
     panel.plot([], [], color=colour, linestyle="--", linewidth=1, label=label)
-    set_cardinality_axis(panel, mean_cardinality, "non-zero loadings" if m == 1 else "non-zero loadings per component")
+    style.set_cardinality_axis(panel, mean_cardinality, f"non-zero loadings{per_component}")
     panel.set_ylim(0, max(104.0, 1.04 * float(share.max())))
     second = panel.secondary_yaxis("right", functions=(lambda y: np.multiply(y, total), lambda y: np.divide(y, total)))
-    second.set_ylabel("% of the total variance", fontsize=NORMAL_FONT_SIZE)
-    second.tick_params(labelsize=SMALL_FONT_SIZE)
-    draw_legend_above(panel, min(m + 1, 3))
+    second.set_ylabel("% of the total variance", fontsize=style.NORMAL_FONT_SIZE)
+    second.tick_params(labelsize=style.SMALL_FONT_SIZE)
+    style.draw_legend_above(panel, min(m + 1, 3))
     return panel
 
 
@@ -146,24 +130,23 @@ def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
             "This path has no γ: it runs over cardinalities, without a penalty. "
             'Compute one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
         )
-    panel = get_single_panel(axes)
+    panel = style.get_single_panel(axes)
     grid = np.linspace(0, np.nanmax(gamma), 512)
-    bound = mask_nonpositive(path.cardinality_bound(grid))
-    panel.step(grid, bound, where="post", color=BLACK, linewidth=1.2, label="upper bound, component 1")
+    bound = style.mask_nonpositive(path.cardinality_bound(grid))
+    panel.step(grid, bound, where="post", color=style.BLACK, linewidth=1.2, label="upper bound, component 1")
     with suppress(ValueError):  # the expectation is not known for a covariance, nor for ℓ1 variances
         expected = path.expected_cardinality_bound(grid)
-        panel.plot(
-            grid, expected, color=MUTED_COLOUR, linestyle=":", linewidth=1.8, label="its mean for Gaussian noise"
-        )
+        line_style: StyleKwargs = {"color": style.MUTED_COLOUR, "linestyle": ":", "linewidth": 1.8}
+        panel.plot(grid, expected, **line_style, label="its mean for Gaussian noise")
     for j in range(gamma.shape[1]):
-        style = CURVE_STYLE | {"linewidth": 1.0, "label": f"component {j + 1}"}
-        panel.plot(gamma[:, j], mask_nonpositive(cardinality[:, j]), **get_curve_style(j), **style)
+        curve_style = style.CURVE_STYLE | {"linewidth": 1.0, "label": f"component {j + 1}"}
+        panel.plot(gamma[:, j], style.mask_nonpositive(cardinality[:, j]), **style.get_curve_style(j), **curve_style)
     unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
-    style_panel(panel, f"γ, in the units of {unit}", "")
+    style.label_axes(panel, f"γ, in the units of {unit}", "")
     counts = np.append(cardinality, path.n_features)
-    set_cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", axis_name="y")
+    style.set_cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", axis_name="y")
     panel.set_xlim(left=0)
-    draw_legend_above(panel)
+    style.draw_legend_above(panel)
     return panel
 
 
@@ -211,24 +194,24 @@ def plot_path_loadings(
     n_components = np.shape(path.cardinality)[1]
     if not 0 <= component < n_components:
         raise ValueError(f"component={component}: the path has {n_components} component(s), counted from 0.")
-    names = resolve_variable_names(path, feature_names, path.n_features)
+    names = style.resolve_variable_names(path, feature_names, path.n_features)
     used, loadings = _align_path_signs(path, component)
     cardinality = np.asarray(path.cardinality)[:, component]
-    panel = get_single_panel(axes, 5.4 + max(1.0, estimate_label_width(names[i] for i in used)), 4.2)
-    style_panel(panel, "", "loading")
-    set_cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
+    panel = style.get_single_panel(axes, 5.4 + max(1.0, style.estimate_label_width(names[i] for i in used)), 4.2)
+    style.label_axes(panel, "", "loading")
+    style.set_cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
     order = rank_nonzero_by_size(loadings[-1])[:n_names]
-    x = mask_nonpositive(cardinality)
+    x = style.mask_nonpositive(cardinality)
     lines = _hide_inactive_zeros(loadings)
     others = np.delete(np.pad(lines, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
     # The other variables are one line with gaps: thousands of lines would take seconds.
     panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHER_VARIABLES_STYLE)
     markers: StyleKwargs = {"markevery": max(1, len(path) // 15)}
     for rank, i in enumerate(order):
-        panel.plot(x, lines[:, i], label=names[used[i]], **get_curve_style(rank), **CURVE_STYLE, **markers)
+        panel.plot(x, lines[:, i], label=names[used[i]], **style.get_curve_style(rank), **style.CURVE_STYLE, **markers)
     panel.axhline(0, color="0.25", linewidth=0.8)
     _label_line_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
-    set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables enter")
+    style.set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables enter")
     return panel
 
 
@@ -258,11 +241,11 @@ def _label_line_ends(axes: Panel, end_values: Array, names: list[str]) -> None:
     bottom, top = axes.get_ylim()
     line_heights = (end_values - bottom) / (top - bottom)
     label_heights = _space_labels_apart(line_heights, 0.055)
-    style: StyleKwargs = {"xycoords": "axes fraction", "va": "center", "fontsize": SMALL_FONT_SIZE}
+    text_style: StyleKwargs = {"xycoords": "axes fraction", "va": "center", "fontsize": style.SMALL_FONT_SIZE}
     leader: StyleKwargs = {"arrowstyle": "-", "linewidth": 0.9, "relpos": (0, 0.5), "shrinkB": 0}
     for i, (label_height, line_height, name) in enumerate(zip(label_heights, line_heights, names, strict=True)):
-        arrowprops = leader | {"color": get_curve_style(i)["color"]}
-        axes.annotate(name, (1, line_height), (1.06, label_height), arrowprops=arrowprops, **style)
+        arrowprops = leader | {"color": style.get_curve_style(i)["color"]}
+        axes.annotate(name, (1, line_height), (1.06, label_height), arrowprops=arrowprops, **text_style)
     axes.set_ylim(bottom, top)
 
 
@@ -315,8 +298,8 @@ def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None
     cardinality = np.asarray(cv.cv_results_["param_cardinality"])
     score, error = (100 * np.asarray(cv.cv_results_[name], float) for name in (mean, deviation))
     error /= np.sqrt(max(cv.n_splits_ - 1, 1))
-    panel = get_single_panel(axes)
-    style_panel(panel, "", label)
+    panel = style.get_single_panel(axes)
+    style.label_axes(panel, "", label)
     for j, index in enumerate(np.unique(component)):
         rows = np.flatnonzero(component == index)
         rows = rows[np.argsort(cardinality[rows], kind="stable")]
@@ -325,11 +308,11 @@ def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None
         chosen, (first, last) = int(cv.cardinality_[position]), cv.cardinality_range_[position]
         name = "all components" if index < 0 else f"component {index + 1}"
         name += f": {chosen}" + (f" (or {first} to {last})" if first < last else "")
-        style = get_curve_style(j)
-        panel.errorbar(x, y, error[rows], label=name, **style, **ERROR_BAR_STYLE)
+        curve_style = style.get_curve_style(j)
+        panel.errorbar(x, y, error[rows], label=name, **curve_style, **ERROR_BAR_STYLE)
         is_range, is_chosen = (x >= first) & (x <= last), x == chosen
-        panel.plot(x[is_range], y[is_range], color=style["color"], label="_", **RANGE_STYLE)
-        panel.plot(x[is_chosen], y[is_chosen], color=style["color"], label="_", **CHOSEN_POINT_STYLE)
-    set_cardinality_axis(panel, cardinality, "non-zero loadings")
-    draw_legend_above(panel)
+        panel.plot(x[is_range], y[is_range], color=curve_style["color"], label="_", **RANGE_STYLE)
+        panel.plot(x[is_chosen], y[is_chosen], color=curve_style["color"], label="_", **CHOSEN_POINT_STYLE)
+    style.set_cardinality_axis(panel, cardinality, "non-zero loadings")
+    style.draw_legend_above(panel)
     return panel

@@ -11,19 +11,13 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
 from gpower.analysis.association import MetadataColumn, parse_metadata_column
-from gpower.plotting.style import (
-    COLOURS,
-    MARKERS,
-    SMALL_FONT_SIZE,
-    Panel,
-    StyleKwargs,
-    draw_colour_bar,
-    escape_label,
-    estimate_label_width,
-)
+from gpower.plotting import style
+from gpower.plotting.style import Panel, StyleKwargs
 
 #: Largest number of groups of samples; with more, colours and markers are hard to distinguish.
 MAX_GROUPS = 24
+#: Styles of the points of samples whose colour is known and of the others, which are hollow.
+KNOWN_VALUE_STYLE: StyleKwargs = {"alpha": 0.8, "linewidth": 0}
 UNKNOWN_VALUE_STYLE: StyleKwargs = {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}
 COLOUR_MAP = "viridis"
 #: Text and marker style of a line of a legend; a heading has no marker.
@@ -56,12 +50,7 @@ class SampleAppearance:
 
     @classmethod
     def from_labels(
-        cls,
-        n_samples: int,
-        labels: Labels,
-        shapes: Labels = None,
-        *,
-        color: Labels = None,
+        cls, n_samples: int, labels: Labels, shapes: Labels = None, *, color: Labels = None
     ) -> SampleAppearance:
         """Return the appearance of samples with these labels, or `color`, and shapes, after checking them."""
         if labels is not None and color is not None:
@@ -70,7 +59,7 @@ class SampleAppearance:
         marker_name, shapes = _split_name(shapes)
         colours = _check_label_column(labels, "labels", n_samples)
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
-        return cls(n_samples, colours, markers, escape_label(colour_name), escape_label(marker_name))
+        return cls(n_samples, colours, markers, style.escape_label(colour_name), style.escape_label(marker_name))
 
     @property
     def colour_groups(self) -> dict[str, NDArray[np.intp]]:
@@ -80,31 +69,38 @@ class SampleAppearance:
     def draw_points(self, axes: Panel, points: Array) -> None:
         """Draw the points, (n_samples, 2), in their colours and markers."""
         size: StyleKwargs = {"s": 26 if self.n_samples <= 500 else 8}
-        style = size | {"alpha": 0.8, "linewidth": 0}
-        is_known = np.ones(self.n_samples, bool) if self.colour_column is None else self.colour_column.is_known
-        for marker, members in self._group_by_marker().items():
-            unknown, known = members[~is_known[members]], members[is_known[members]]
-            if unknown.size:
-                _scatter(axes, points[unknown], size | UNKNOWN_VALUE_STYLE, marker=marker)
-            if self.colour_column is None:
-                _scatter(axes, points[known], style, color=COLOURS[0], marker=marker)
-            elif self.colour_column.is_continuous:
-                shades = {"c": self.colour_column.values[known], "cmap": COLOUR_MAP, "norm": self._get_colour_range()}
-                _scatter(axes, points[known], style | shades, marker=marker)
-        for i, colour_members in enumerate(self.colour_groups.values()):
-            for marker, members in self._group_by_marker().items():
-                both = np.intersect1d(colour_members, members)
-                group_marker = marker if self.marker_column is not None else MARKERS[i % len(MARKERS)]
-                if both.size:
-                    _scatter(axes, points[both], style, color=get_group_colour(i), marker=group_marker)
+        column = self.colour_column
+        for coloured, colour_style in self._list_colours():
+            for marked, marker_style in self._list_markers():
+                members = np.intersect1d(coloured, marked)
+                if members.size:
+                    shades = {"c": column.values[members]} if column and "cmap" in colour_style else {}
+                    axes.scatter(*points[members].T, **size | colour_style | shades | marker_style)
 
-    def _group_by_marker(self) -> dict[str, NDArray[np.intp]]:
-        """Return the indices of the samples of each marker; samples of unknown shape have a dot."""
+    def _list_colours(self) -> list[tuple[NDArray[np.intp], StyleKwargs]]:
+        """Return the indices and the style of the samples of each colour; those of unknown value come first.
+
+        The style of measured values has the colour map and its range, but not the values. Colour groups also differ in
+        their markers, which those of `_list_markers` replace.
+        """
+        if self.colour_column is None:
+            return [(np.arange(self.n_samples), KNOWN_VALUE_STYLE | {"color": get_group_colour(0)})]
+        is_known = self.colour_column.is_known
+        colours = [(np.flatnonzero(~is_known), UNKNOWN_VALUE_STYLE)]
+        if self.colour_column.is_continuous:
+            shades: StyleKwargs = {"cmap": COLOUR_MAP, "norm": self._get_colour_range()}
+            colours.append((np.flatnonzero(is_known), KNOWN_VALUE_STYLE | shades))
+        for i, members in enumerate(self.colour_groups.values()):
+            colours.append((members, KNOWN_VALUE_STYLE | style.get_curve_style(i)))
+        return colours
+
+    def _list_markers(self) -> list[tuple[NDArray[np.intp], StyleKwargs]]:
+        """Return the indices and the style of the samples of each marker; samples of unknown shape have a dot."""
         if self.marker_column is None:
-            return {"o": np.arange(self.n_samples)}
-        groups = {MARKERS[i]: members for i, members in enumerate(self.marker_column.groups.values())}
-        unknown = np.flatnonzero(~self.marker_column.is_known)
-        return groups | ({".": unknown} if unknown.size else {})
+            return [(np.arange(self.n_samples), {})]
+        groups = zip(self.marker_column.groups.values(), style.MARKERS, strict=False)  # at most as many as markers
+        unknown = (np.flatnonzero(~self.marker_column.is_known), {"marker": "."})
+        return [*((members, {"marker": marker}) for members, marker in groups), unknown]
 
     def _get_colour_range(self) -> Any:
         """Return the range of the measured values, as an object that matplotlib maps to colours."""
@@ -119,7 +115,7 @@ class SampleAppearance:
         if self.colour_column is None and self.marker_column is None:
             return 0.0
         texts = [text for text, _ in self._list_legend_entries()]
-        return 0.9 if not texts else 0.6 + estimate_label_width(map(escape_label, texts))
+        return 0.6 + style.estimate_label_width(texts) if texts else 0.9  # 0.9 for a colour bar
 
     def draw_legends(self, axes: Panel, panels: Array | None = None) -> None:
         """Draw legend and colour bar outside the axes; the colour bar is next to all `panels` if they are given."""
@@ -127,36 +123,31 @@ class SampleAppearance:
 
         if self.colour_column is not None and self.colour_column.is_continuous:
             shades = ScalarMappable(self._get_colour_range(), COLOUR_MAP)
-            draw_colour_bar(axes if panels is None else panels, shades, self.colour_name or "value", aspect=30)
+            style.draw_colour_bar(axes if panels is None else panels, shades, self.colour_name or "value", aspect=30)
         entries = self._list_legend_entries()
         if entries:
             draw_legend(axes, entries, loc="upper left", bbox_to_anchor=(1.01, 1))
 
     def _list_legend_entries(self) -> list[LegendEntry]:
         """Return the lines of the legend: the groups of colours, then those of markers, each below its name."""
-        is_square = self.marker_column is not None
         entries: list[LegendEntry] = []
         if self.colour_groups and self.colour_name:
             entries.append((self.colour_name, HEADING_STYLE))
         for i, name in enumerate(self.colour_groups):
-            marker = "s" if is_square else MARKERS[i % len(MARKERS)]
-            entries.append((escape_label(name), {"color": get_group_colour(i), "marker": marker}))
+            marker_style = {} if self.marker_column is None else {"marker": "s"}
+            entries.append((style.escape_label(name), style.get_curve_style(i) | marker_style))
         if self.colour_column is not None and not self.colour_column.is_known.all():
             entries.append(("not known", {"markerfacecolor": "none", "markeredgecolor": "0.6", "marker": "o"}))
         if self.marker_column is not None and self.marker_name:
             entries.append((self.marker_name, HEADING_STYLE))
         for i, name in enumerate(self.marker_column.groups if self.marker_column is not None else ()):
-            entries.append((escape_label(name), {"color": "0.4", "marker": MARKERS[i]}))
+            entries.append((style.escape_label(name), {"color": "0.4", "marker": style.MARKERS[i]}))
         return entries
-
-
-def _scatter(axes: Panel, points: Array, style: StyleKwargs, **more_style: Any) -> None:
-    axes.scatter(points[:, 0], points[:, 1], **style, **more_style)
 
 
 def get_group_colour(i: int) -> str:
     """Return the colour of the i-th group."""
-    return COLOURS[i % len(COLOURS)]
+    return style.COLOURS[i % len(style.COLOURS)]
 
 
 def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> None:
@@ -167,11 +158,11 @@ def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> Non
     from matplotlib.lines import Line2D
 
     default: StyleKwargs = {"linestyle": "none", "marker": "s", "markersize": 5}
-    handles = [Line2D([], [], **default | style) for _, style in entries]
-    legend = target.legend(handles, ["name"] * len(handles), fontsize=SMALL_FONT_SIZE, frameon=False, **location)
-    for text, (name, style) in zip(legend.get_texts(), entries, strict=True):
+    handles = [Line2D([], [], **default | entry_style) for _, entry_style in entries]
+    legend = target.legend(handles, ["name"] * len(handles), fontsize=style.SMALL_FONT_SIZE, frameon=False, **location)
+    for text, (name, entry_style) in zip(legend.get_texts(), entries, strict=True):
         text.set_text(name)
-        text.set_fontweight("bold" if style is HEADING_STYLE else "normal")
+        text.set_fontweight("bold" if entry_style is HEADING_STYLE else "normal")
 
 
 def _split_name(column: Labels) -> tuple[str, Iterable[object] | None]:
@@ -192,7 +183,7 @@ def _check_label_column(
     column = parse_metadata_column(values)
     if column.values.size != n_samples:
         raise ValueError(f"{name} has {column.values.size} entries, but X has {n_samples} samples.")
-    max_groups = len(MARKERS) if must_be_groups else MAX_GROUPS
+    max_groups = len(style.MARKERS) if must_be_groups else MAX_GROUPS
     n_groups = 0 if column.is_continuous and not must_be_groups else len(column.groups)
     if n_groups > max_groups:
         ranges = "; cut a measured quantity into a few ranges."

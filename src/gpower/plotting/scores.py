@@ -12,22 +12,11 @@ from gpower._utils.messages import format_param
 from gpower.analysis.association import get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
+from gpower.plotting import style
 from gpower.plotting.labels import place_labels
 from gpower.plotting.models import FittedModel, check_component_pair, format_component_label
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
-from gpower.plotting.style import (
-    BLUE,
-    SMALL_FONT_SIZE,
-    VERMILION,
-    AxesLike,
-    Panel,
-    Panels,
-    create_panels,
-    escape_label,
-    get_single_panel,
-    style_panel,
-    write_panel_note,
-)
+from gpower.plotting.style import AxesLike, Panel, Panels
 from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
@@ -96,9 +85,9 @@ def plot_scores(
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     scores = unwrapped.compute_scores(X)[:, pair]
     samples = SampleAppearance.from_labels(len(scores), labels, shapes, color=color)
-    panel = get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
+    panel = style.get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
-    style_panel(panel, *(format_component_label(model, j) for j in pair))
+    style.label_axes(panel, *(format_component_label(model, j) for j in pair))
     samples.draw_legends(panel)
     if names is not None:
         _label_outer_samples(panel, scores, names)
@@ -121,7 +110,7 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
     if abs(correlation) >= 0.05:
         notes.append(f"correlation of the scores {correlation:+.2f}")
     if notes:
-        write_panel_note(panel, 0.99, 1.01, "; ".join(notes), fontsize=7.5)
+        style.write_panel_note(panel, 0.99, 1.01, "; ".join(notes), fontsize=7.5)
 
 
 def correlate_score_pair(scores: Array) -> float:
@@ -142,6 +131,10 @@ def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -
 
 
 def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> None:
+    """Write the names of the samples farthest from the mean of the scores, (n_samples, 2), in standard deviations.
+
+    Raise ValueError if there is not one name for each sample.
+    """
     if len(names) != len(scores):
         raise ValueError(f"names has {len(names)} entries, but X has {len(scores)} samples.")
     spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)
@@ -152,7 +145,7 @@ def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> No
 def _write_sample_names(axes: Panel, points: Array, order: NDArray[np.intp], names: Sequence[str]) -> None:
     """Write the names of the first samples of an order next to their points, (n_samples, 2), and count the others."""
     shown = order[:MAX_LABELLED_SAMPLES]
-    labels, colours = [escape_label(names[i]) for i in shown], ["0.25"] * len(shown)
+    labels, colours = [style.escape_label(names[i]) for i in shown], ["0.25"] * len(shown)
     places = {"blocked_points": points[shown], "avoided_points": points}
     place_labels(axes, points[shown], labels, colours, **places, n_unlabelled=len(order) - len(shown))
 
@@ -199,7 +192,7 @@ def plot_pairs(
         )
     samples = SampleAppearance.from_labels(len(scores), labels, color=color)
     side = max(1.5, min(2.4, 9 / m))
-    panels = create_panels(m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
+    panels = style.get_panels(None, m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
     for i in range(m):
         for j in range(m):
             panel = panels[i, j]
@@ -210,11 +203,12 @@ def plot_pairs(
             else:
                 panel.set_axis_off()
                 text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
-                panel.text(
-                    0.5, 0.5, text, transform=panel.transAxes, ha="center", va="center", fontsize=SMALL_FONT_SIZE + 2
-                )
-            style_panel(panel, f"Component {j + 1}" if i == m - 1 else "", f"Component {i + 1}" if 0 == j < i else "")
-            panel.tick_params(labelsize=SMALL_FONT_SIZE - 1, labelleft=0 == j < i, labelbottom=i == m - 1)
+                style.write_panel_note(panel, 0.5, 0.5, text, ha="center", va="center", fontsize=10, color="black")
+            is_lowest = i == m - 1
+            is_leftmost = 0 == j < i
+            xlabel = f"Component {j + 1}" if is_lowest else ""
+            style.label_axes(panel, xlabel, f"Component {i + 1}" if is_leftmost else "")
+            panel.tick_params(labelsize=style.SMALL_FONT_SIZE - 1, labelleft=is_leftmost, labelbottom=is_lowest)
     samples.draw_legends(panels[0, -1], panels)
     return panels
 
@@ -280,20 +274,20 @@ def plot_outliers(
     if len(labels) != len(distances):
         raise ValueError(f"names has {len(labels)} entries, but X has {len(distances)} samples.")
     beyond = distances > limits  # (n_samples, 2)
-    panel = get_single_panel(axes, 6.0, 4.4)
+    panel = style.get_single_panel(axes, 6.0, 4.4)
     panel.axvline(limits[0], color="0.4", linestyle="--", linewidth=0.9)
     panel.axhline(limits[1], color="0.4", linestyle="--", linewidth=0.9)
     is_outlier: Array = np.any(beyond, axis=1)
-    for members, colour in ((~is_outlier, BLUE), (is_outlier, VERMILION)):
+    for members, colour in ((~is_outlier, style.BLUE), (is_outlier, style.VERMILION)):
         x, y = distances[members].T
         panel.scatter(x, y, s=22, alpha=0.8, linewidth=0, color=colour)
-    style_panel(panel, "distance within the components, T²", "squared residual, outside of the components")
+    style.label_axes(panel, "distance within the components, T²", "squared residual, outside of the components")
     largest = np.maximum(limits, distances.max(axis=0))
     largest[largest == 0] = 1.0
     panel.set(xlim=(-0.02 * largest[0], 1.08 * largest[0]), ylim=(-0.02 * largest[1], 1.08 * largest[1]))
     by_t2, by_residual = beyond.sum(axis=0)
     counts = f"{by_t2} by T², {by_residual} by residual, {beyond.all(axis=1).sum()} by both, of {len(distances)}"
-    write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
+    style.write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
     _write_sample_names(panel, distances, order[is_outlier[order]], labels)
     return panel

@@ -11,29 +11,22 @@ from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators.leading_pca import compute_leading_components
+from gpower.plotting import style
 from gpower.plotting.models import prepare_operator
-from gpower.plotting.style import (
-    BLACK,
-    BLUE,
-    MUTED_COLOUR,
-    NORMAL_FONT_SIZE,
-    SMALL_FONT_SIZE,
-    VERMILION,
-    AxesLike,
-    Panel,
-    StyleKwargs,
-    draw_legend_above,
-    get_single_panel,
-    style_panel,
-)
+from gpower.plotting.style import AxesLike, Panel, StyleKwargs
 
 if TYPE_CHECKING:
     from gpower.model_selection import ComponentTest
 
 __all__ = ["plot_components", "plot_scree"]
 
-SPARSE_STYLE: StyleKwargs = {"color": BLUE, "marker": "o", "markersize": 6, "label": "sparse components"}
-PCA_STYLE: StyleKwargs = {"color": BLACK, "marker": "D", "markersize": 4.5, "linewidth": 1.0, "label": "PCA"}
+SPARSE_STYLE: StyleKwargs = {"color": style.BLUE, "marker": "o", "markersize": 6, "label": "sparse components"}
+PCA_STYLE: StyleKwargs = {"color": style.BLACK, "marker": "D", "markersize": 4.5, "linewidth": 1.0, "label": "PCA"}
+#: Line of parallel analysis (Horn 1965).
+HORN_STYLE: StyleKwargs = {"color": style.MUTED_COLOUR, "linewidth": 1.6, "linestyle": ":"}
+HORN_STYLE |= {"label": "PCA of permuted tables, mean (parallel analysis)"}
+#: Markers of components that explain no more than chance.
+HOLLOW_STYLE: StyleKwargs = {"color": style.BLUE, "markerfacecolor": "white", "label": "_"}
 #: Largest ratio of the variances of a figure for which a linear scale shows the smallest one.
 MAX_LINEAR_RATIO = 20
 
@@ -78,14 +71,14 @@ def plot_scree(
     """
     shares = 100 * np.asarray(model.explained_variance_ratio_, float)
     positions = np.arange(1, shares.size + 1)
-    panel = get_single_panel(axes, max(5.0, 2.4 + 0.45 * shares.size), 3.8)
+    panel = style.get_single_panel(axes, max(5.0, 2.4 + 0.45 * shares.size), 3.8)
     curves = [("sparse", shares, SPARSE_STYLE)]
     if X is not None:
         curves.append(("PCA", 100 * compute_pca_shares(model, X), PCA_STYLE))
-    for label, values, style in curves:
-        panel.plot(positions, values, **style)
+    for label, values, curve_style in curves:
+        panel.plot(positions, values, **curve_style)
         if shares.size > 1:
-            cumulative_style = style | {"linestyle": "--", "linewidth": 0.9, "markersize": 2.5}
+            cumulative_style = curve_style | {"linestyle": "--", "linewidth": 0.9, "markersize": 2.5}
             panel.plot(positions, np.cumsum(values), **cumulative_style | {"label": f"{label}, cumulative"})
     if test is not None:
         _draw_null_quantiles(panel, test, shares.size)
@@ -101,17 +94,18 @@ def compute_pca_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
 
 
 def _draw_null_quantiles(axes: Panel, test: ComponentTest, max_components: int) -> None:
+    """Draw a bar at the null quantile of each tested component, in % of the total variance, for the first ones only."""
     quantiles = 100 * test.null_quantile[:max_components] / test.total_variance
     label = f"{100 * (1 - test.level):g} % of permuted tables stay below"
     positions = np.arange(1, quantiles.size + 1)
-    axes.plot(positions, quantiles, "_", color=VERMILION, markersize=17, markeredgewidth=2, label=label)
+    axes.plot(positions, quantiles, "_", color=style.VERMILION, markersize=17, markeredgewidth=2, label=label)
 
 
 def _style_scree_panel(axes: Panel, n_components: int) -> None:
     """Set the scales and labels of a panel with all its curves, and draw the legend."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
-    style_panel(axes, "component", "% of variance")
+    style.label_axes(axes, "component", "% of variance")
     drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
     drawn = drawn[drawn > 0]
     if drawn.size and drawn.max() > MAX_LINEAR_RATIO * drawn.min():
@@ -119,19 +113,20 @@ def _style_scree_panel(axes: Panel, n_components: int) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.minorticks_off()
-        axes.set_ylabel("% of variance (logarithmic scale)", fontsize=NORMAL_FONT_SIZE)
+        axes.set_ylabel("% of variance (logarithmic scale)", fontsize=style.NORMAL_FONT_SIZE)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlim(0.5, n_components + 0.5)
     axes.set_xticks(np.arange(1, n_components + 1, max(1, n_components // 12)))
     axes.xaxis.grid(False)
-    draw_legend_above(axes)
+    style.draw_legend_above(axes)
 
 
 def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
-    """Plot the variance and the p-value of each component with the null quantiles, PCA components and Horn's line.
+    """Plot the variance and the p-value of each component with the null quantiles, and PCA with parallel analysis.
 
-    Components that explain more than chance are blue, the others hollow.
+    Components that explain more than chance are blue, the others hollow. The dotted line of parallel analysis (Horn
+    1965) is the mean variance of the PCA components of permuted tables.
 
     Parameters
     ----------
@@ -156,17 +151,16 @@ def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     m = test.p_values.size
     positions = np.arange(1, m + 1)
     percent = 100 / test.total_variance
-    panel = get_single_panel(axes, max(5.6, 2.4 + 0.5 * m), 4.0)
+    panel = style.get_single_panel(axes, max(5.6, 2.4 + 0.5 * m), 4.0)
     panel.plot(positions, percent * test.variance, **SPARSE_STYLE)
     beyond = slice(test.n_components, m)
-    panel.plot(positions[beyond], percent * test.variance[beyond], "o", color=BLUE, markerfacecolor="white", label="_")
+    panel.plot(positions[beyond], percent * test.variance[beyond], "o", **HOLLOW_STYLE)
     panel.plot(positions, percent * test.pca_variance, **PCA_STYLE)
-    horn_style: StyleKwargs = {"color": MUTED_COLOUR, "linewidth": 1.6, "label": "Horn's line"}
-    panel.plot(positions, percent * test.horn, ":", **horn_style)
+    panel.plot(positions, percent * test.horn, **HORN_STYLE)
     _draw_null_quantiles(panel, test, m)
     _style_scree_panel(panel, m)
     tick_labels = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
-    panel.set_xticks(positions, tick_labels, fontsize=SMALL_FONT_SIZE - 0.5)
+    panel.set_xticks(positions, tick_labels, fontsize=style.SMALL_FONT_SIZE - 0.5)
     count = format_count(test.n_components, "component")
-    panel.set_xlabel(f"component; {count} at the level {test.level:g}", fontsize=NORMAL_FONT_SIZE)
+    panel.set_xlabel(f"component; {count} at the level {test.level:g}", fontsize=style.NORMAL_FONT_SIZE)
     return panel

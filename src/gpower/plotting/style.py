@@ -81,31 +81,31 @@ def import_pyplot() -> ModuleType:
     return import_optional("matplotlib.pyplot", "plot", "Pictures need")
 
 
-def create_panels(n_rows: int, n_columns: int, width: float, height: float, **options: object) -> Panels:
-    """Create a figure of this size in inches and return its grid of panels, (n_rows, n_columns)."""
+def get_panels(
+    axes: AxesLike, n_rows: int, n_columns: int, width: float, height: float, expectation: str = "", **options: object
+) -> Panels:
+    """Return the user's axes, or those of a new figure, as a grid of panels, (n_rows, n_columns).
+
+    A new figure has this size in inches and a constrained layout; `options` are those of `matplotlib.pyplot.subplots`.
+    Raise ValueError, with the `expectation`, if the user gave another number of axes; those are not changed.
+    """
+    if axes is not None:
+        panels = np.ravel(np.asarray(axes, dtype=object))
+        if panels.size != n_rows * n_columns:
+            raise ValueError(f"axes has {panels.size} entries, but {expectation}.")
+        return panels.reshape(n_rows, n_columns)
     options |= {"figsize": (width, height), "squeeze": False, "layout": "constrained"}
     figure, panels = import_pyplot().subplots(n_rows, n_columns, **options)
     figure.get_layout_engine().set(w_pad=PADDING_INCHES, h_pad=PADDING_INCHES)
     return np.asarray(panels)
 
 
-def flatten_given_axes(axes: AxesLike, n_panels: int, expectation: str) -> Panels:
-    """Return the user's axes as a flat array; raise ValueError, with the `expectation`, if their number is wrong."""
-    panels = np.ravel(np.asarray(axes, dtype=object))
-    if panels.size != n_panels:
-        raise ValueError(f"axes has {panels.size} entries, but {expectation}.")
-    return panels
-
-
 def get_single_panel(axes: AxesLike, width: float = 6.0, height: float = 3.8) -> Panel:
     """Return the user's Axes, or those of a new figure of this size in inches."""
-    panels = (
-        create_panels(1, 1, width, height) if axes is None else flatten_given_axes(axes, 1, "this figure has one panel")
-    )
-    return panels.flat[0]
+    return get_panels(axes, 1, 1, width, height, "this figure has one panel")[0, 0]
 
 
-def style_panel(axes: Panel, xlabel: str, ylabel: str) -> None:
+def label_axes(axes: Panel, xlabel: str, ylabel: str) -> None:
     """Set axis labels, draw a pale grid behind the data, and remove the top and right spines."""
     axes.set_xlabel(xlabel, fontsize=NORMAL_FONT_SIZE)
     axes.set_ylabel(ylabel, fontsize=NORMAL_FONT_SIZE)
