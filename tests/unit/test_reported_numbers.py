@@ -40,7 +40,10 @@ def test_adjusted_variance_with_dependent_scores(seed):
     order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
     expected = np.empty(5)
     expected[order] = gram_schmidt_variances(Y[:, order])
-    np.testing.assert_allclose(Scores.from_data(Y, np.eye(5)).compute_adjusted_variances(), expected, atol=1e-9)
+    scores = Scores.from_data(Y, np.eye(5))
+    np.testing.assert_allclose(scores.compute_adjusted_variances(), expected, atol=1e-9)
+    in_given_order = scores.compute_adjusted_variances(keep_order=True)
+    np.testing.assert_allclose(in_given_order, gram_schmidt_variances(Y), atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 53])
