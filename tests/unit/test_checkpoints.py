@@ -125,7 +125,9 @@ def test_without_resume_the_old_checkpoint_is_replaced(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changed", [{"n_components": 3}, {"cardinality": 9}, {"scale": True}, {"random_state": 1}, {"tol": 1e-5}], ids=str
+    "changed",
+    [{"n_components": 3}, {"cardinality": 9}, {"scale": True}, {"random_state": 1}, {"tol": 1e-5}, {"include": [4]}],
+    ids=str,
 )
 def test_other_parameters_are_refused(tmp_path, changed):
     path = stopped(tmp_path / "fit.npz")

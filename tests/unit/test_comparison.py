@@ -3,6 +3,7 @@
 import sys
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -166,7 +167,6 @@ def test_missing_extras_are_named(table, monkeypatch):
 
 
 def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
-    plt = pytest.importorskip("matplotlib.pyplot")
     covariance = compare(
         PITPROPS, cardinality=4, covariance="precomputed", methods=["scikit-learn", "thresholding", "gpower-l0"]
     )

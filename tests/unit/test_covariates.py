@@ -2,10 +2,12 @@
 
 import tracemalloc
 
+import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+import zarr
 from sklearn import config_context
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -38,13 +40,10 @@ def residualize(X, covariates, weight=None, center=True):
 
 
 def to_dask(X):
-    da = pytest.importorskip("dask.array")
-    pytest.importorskip("distributed")
     return da.from_array(X, chunks=(11, X.shape[1]))
 
 
 def to_zarr(X):
-    zarr = pytest.importorskip("zarr")
     stored = zarr.zeros(shape=X.shape, chunks=(7, 5), dtype=X.dtype)
     stored[:] = X
     return stored

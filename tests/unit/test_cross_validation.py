@@ -1,6 +1,7 @@
 """Cross-validation of the number of variables: held-out scores, planted numbers, and the scikit-learn API."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -195,7 +196,6 @@ def test_options_reach_the_fits(options):
 
 def test_the_model_is_a_fit_to_all_samples_with_the_chosen_numbers():
     data = load_planted_expression()
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(data.X, columns=data.feature_names)
     model = GPowerCV(2, cardinalities=[4, 8, 6], n_init=4, cv=3).fit(frame)
     assert model.best_params_ == {"cardinality": [8, 6]}

@@ -8,10 +8,12 @@ import sys
 import zipfile
 from contextlib import suppress
 
+import h5py
 import numpy as np
 import pytest
 import scipy.io
 import scipy.sparse as sp
+import zarr
 
 from gpower import GPower, GPowerCV, Solver, SparsityPath, sparsity_path
 from gpower._utils.memory import get_free_memory
@@ -57,11 +59,6 @@ class TestMatrixMarket:
 
     HEADER = b"%%MatrixMarket matrix coordinate real general\n"
 
-    def refused(self, path, content, message):
-        path.write_bytes(content)
-        with pytest.raises(TableError, match=rf"{path.name}: this is not a whole Matrix Market file: {message}"):
-            read_table(path)
-
     @pytest.mark.parametrize("matrix", [COUNTS, X], ids=["sparse", "dense"])
     def test_every_truncation(self, tmp_path, matrix):
         path = tmp_path / "x.mtx"
@@ -75,26 +72,23 @@ class TestMatrixMarket:
                 read_table(path)
 
     @pytest.mark.parametrize(
-        ("body", "message"),
+        ("content", "message"),
         [
-            (b"3 3 1\n1 1 \x00\n", r"line 3 is not an entry: '1 1 \\x00'"),
-            (b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is not an entry"),
-            (b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
-            (b"0 3 0\n", "line 2 is not the size of a matrix: '0 3 0'"),
-            (b"3 3\n1 1 1\n", "line 2 is not the size of a matrix"),
-            (b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
-            (b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
-            (b"", "line 2 is not the size"),
+            (HEADER + b"3 3 1\n1 1 \x00\n", r"line 3 is not an entry: '1 1 \\x00'"),
+            (HEADER + b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is not an entry"),
+            (HEADER + b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
+            (HEADER + b"0 3 0\n", "line 2 is not the size of a matrix: '0 3 0'"),
+            (HEADER + b"3 3\n1 1 1\n", "line 2 is not the size of a matrix"),
+            (HEADER + b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
+            (HEADER + b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
+            (HEADER, "line 2 is not the size"),
+            (b"%%MatrixMarket matrix array real general\n0 3\n", "line 2 is not the size"),
         ],
     )
-    def test_malformed_lines(self, tmp_path, body, message):
-        self.refused(tmp_path / "x.mtx", self.HEADER + body, message)
-        path = tmp_path / "x.mtx.gz"
-        self.refused(path, gzip.compress(self.HEADER + body), message)
-
-    def test_a_dense_matrix_without_rows(self, tmp_path):
-        content = b"%%MatrixMarket matrix array real general\n0 3\n"
-        self.refused(tmp_path / "x.mtx", content, "line 2 is not the size")
+    def test_malformed_lines(self, write, content, message):
+        for path in write("x.mtx", content), write("x.mtx.gz", gzip.compress(content)):
+            with pytest.raises(TableError, match=rf"{path.name}: this is not a whole Matrix Market file: {message}"):
+                read_table(path)
 
     @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
     @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
@@ -227,7 +221,6 @@ class TestText:
 
 class TestStores:
     def test_a_dataset_that_was_never_written_is_noticed(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5", "w") as file:
             file.create_dataset("X", X.shape, chunks=(4, 6), dtype="f8")[:4] = X[:4]
             file.create_dataset("plain", X.shape, dtype="f8")
@@ -239,7 +232,6 @@ class TestStores:
         open_source(tmp_path / "x.h5", "whole")  # without a warning, which would be an error
 
     def test_chunks_deleted_during_a_fit(self, tmp_path):
-        zarr = pytest.importorskip("zarr")
         store = zarr.create_array(str(tmp_path / "x.zarr"), shape=X.shape, chunks=(4, 6), dtype=X.dtype)
         store[:] = X
         chunks = [path for path in (tmp_path / "x.zarr").rglob("*") if path.is_file() and path.name != "zarr.json"]
@@ -251,7 +243,6 @@ class TestStores:
             GPower(2, cardinality=2, memory_limit=300, solver=Solver("full", callback=delete)).fit(tmp_path / "x.zarr")
 
     def test_a_repeated_name_leaves_the_other_names(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5ad", "w") as file:
             file["X"] = X
             file.create_group("var").attrs["_index"] = "names"
@@ -262,7 +253,6 @@ class TestStores:
 
     def test_a_text_heap_without_an_end(self, tmp_path):
         """A gap of length zero in the heap of strings makes the HDF5 library loop forever."""
-        h5py = pytest.importorskip("h5py")
         path = tmp_path / "x.h5ad"
         with h5py.File(path, "w") as file:
             file["X"] = X
@@ -282,7 +272,6 @@ class TestStores:
 
     @pytest.mark.parametrize("shape", [[0.5, 1], "wide", [-3, 6], []])
     def test_attributes_that_are_no_shape(self, tmp_path, shape):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "x.h5", "w") as file:
             for part in ("data", "indices", "indptr"):
                 file[f"X/{part}"] = getattr(COUNTS, part)
@@ -433,16 +422,13 @@ class TestTinyFilesOfHugeMatrices:
         np.savez(path, format="csr", shape=shape, data=data, indices=indices, indptr=indptr)
 
     def write_h5(self, path):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(path, "w") as file:
             file.create_dataset("X", (2, self.N), "f8", chunks=(1, 1000))
 
     def write_zarr(self, path):
-        zarr = pytest.importorskip("zarr")
         zarr.create_array(str(path), shape=(2, self.N), chunks=(1, 1000), dtype="f8")
 
     def write_h5ad(self, path, shape=(2, N), n_entries=2):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(path, "w") as file:
             group = file.create_group("X")
             group.attrs.update({"encoding-type": "csr_matrix", "shape": shape})
@@ -505,7 +491,6 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
             open_source(tmp_path / "x.h5ad")
 
     def test_pointers_are_counted_before_they_are_read(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         self.write_h5ad(tmp_path / "x.h5ad", (2, 30))
         with h5py.File(tmp_path / "x.h5ad", "r+") as file:
             del file["X/indptr"]

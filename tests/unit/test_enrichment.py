@@ -4,6 +4,7 @@ import math
 import sys
 from itertools import combinations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -240,7 +241,6 @@ class TestResult:
         assert enrich(loadings([0, 1, 2]), gene_sets, genes=TWENTY).index == 0.25
 
     def test_plot(self):
-        plt = pytest.importorskip("matplotlib.pyplot")
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         result = enrich(loadings([0, 1, 2], [5, 19]), gene_sets, genes=TWENTY)
         figure, axes = plt.subplots()

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from tests.tables import assert_table
 
 from gpower._utils.messages import use_param_formatter
 from gpower.cli.hints import find_table_hints
@@ -44,14 +45,14 @@ NAN = np.nan
 
 
 @pytest.fixture
-def write(tmp_path):
-    def _write(name, text):
-        path = tmp_path / name
-        data = text.encode("latin-1")
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return path
+def write(write):
+    """Return a function that writes text in Latin-1, gzipped if the name of the file says so."""
 
-    return _write
+    def write_latin(name, text):
+        content = text.encode("latin-1")
+        return write(name, gzip.compress(content) if name.endswith(".gz") else content)
+
+    return write_latin
 
 
 class TestGeo:
@@ -59,17 +60,14 @@ class TestGeo:
     @pytest.mark.parametrize("text", [SERIES, "\n" + SERIES, SERIES[SERIES.index("!Sample") :]])
     def test_probes(self, write, name, text):
         series = read_table(write(name, text))
-        np.testing.assert_array_equal(series.X, [[7, 5, 1, 3], [8, NAN, 1, NAN], [9, 9, 2, 6]])
-        assert series.feature_names == ("1_at", "2_at", "3_at", "4_x_at")
-        assert series.sample_names == ("GSM1", "GSM2", "GSM3")
+        numbers = [[7, 5, 1, 3], [8, NAN, 1, NAN], [9, 9, 2, 6]]
+        assert_table(series, ("1_at", "2_at", "3_at", "4_x_at"), ("GSM1", "GSM2", "GSM3"), numbers)
         assert series.notes == ()
         assert type(series) is Table
 
     def test_genes(self, write):
         series = read_table(write("s.txt", SERIES), platform=write("GPL0.annot.gz", ANNOTATION))
-        assert series.feature_names == ("MDM2", "TP53")
-        assert series.sample_names == ("GSM1", "GSM2", "GSM3")
-        np.testing.assert_array_equal(series.X, [[3, 6], [NAN, 8], [6, 9]])
+        assert_table(series, ("MDM2", "TP53"), ("GSM1", "GSM2", "GSM3"), [[3, 6], [NAN, 8], [6, 9]])
         note = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
         assert series.notes == (note,)
 
@@ -140,9 +138,7 @@ class TestGeo:
 class TestPlatform:
     def test_of_a_plain_table(self, write):
         path = write("mine.csv", "sample,1_at,2_at,3_at,2_at\na,1,3,9,5\nb,2,4,9,6\n")
-        table = read_table(path, platform=write("g.annot", ANNOTATION))
-        np.testing.assert_array_equal(table.X, [[3], [4]])
-        assert (table.feature_names, table.sample_names) == (("TP53",), ("a", "b"))
+        assert_table(read_table(path, platform=write("g.annot", ANNOTATION)), ("TP53",), ("a", "b"), [[3], [4]])
         turned = write("turned.csv", "probe,a,b\n1_at,1,2\n4_x_at,3,4\n")
         table = read_table(turned, transpose=True, platform=write("g.annot", ANNOTATION))
         assert table.feature_names == ("MDM2", "TP53")
@@ -198,9 +194,8 @@ class TestCollapse:
         np.testing.assert_array_equal(table.X, [[2.5, 7], [1.5, 7]])
 
     def test_all_probes_of_a_gene_missing(self):
-        table = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
-        np.testing.assert_array_equal(table.X, [[NAN, 7], [NAN, 7]])
-        assert table.sample_names == ("s1", "s2")
+        collapsed = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
+        assert_table(collapsed, ("G", "H"), ("s1", "s2"), [[NAN, 7], [NAN, 7]])
 
     def test_errors(self):
         with pytest.raises(ValueError, match=r"None of the 4 probes of the table \(a, b, c\).*of the platform"):

@@ -8,6 +8,7 @@ import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
@@ -68,8 +69,7 @@ class TestContent:
         if kind == "sparse":
             X = sp.csr_array(X)
         elif kind == "frame":
-            pandas = pytest.importorskip("pandas")
-            X = pandas.DataFrame(X, index=DATA.sample_names, columns=DATA.feature_names)
+            X = pd.DataFrame(X, index=DATA.sample_names, columns=DATA.feature_names)
         elif kind == "pipeline":
             model = make_pipeline(StandardScaler(), model)
         elif kind == "search":
@@ -161,13 +161,13 @@ class TestContent:
     @pytest.mark.parametrize("kind", ["mapping", "frame"])
     def test_metadata_are_tested_against_the_scores(self, kind):
         status = {"status": np.where(MODEL.transform(DATA.X)[:, 0] > 0, "a", "b")}
-        columns = status if kind == "mapping" else pytest.importorskip("pandas").DataFrame(status)
+        columns = status if kind == "mapping" else pd.DataFrame(status)
         found = collect(metadata=columns).association
         assert found.names == ("status",)
         assert found.strength[0, 0] > 0.8
 
     def test_metadata_of_other_samples_are_matched_only_if_asked(self):
-        frame = pytest.importorskip("pandas").DataFrame({"age": np.arange(60)}, index=[f"p{i}" for i in range(60)])
+        frame = pd.DataFrame({"age": np.arange(60)}, index=[f"p{i}" for i in range(60)])
         given = {"metadata": frame, "sample_names": DATA.sample_names}
         with pytest.raises(ValueError, match=r"60 of 60 samples have no row \(.*, and 60 of 60 rows no sample \(p0, "):
             collect(**given)
@@ -411,8 +411,7 @@ class TestNotebook:
         assert "<th>component</th>" not in GPower(2)._repr_html_()
 
     def test_names_are_text(self):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(DATA.X[:, :3], columns=["<script>x</script>", "b", "c"])
+        X = pd.DataFrame(DATA.X[:, :3], columns=["<script>x</script>", "b", "c"])
         shown = GPower(1, cardinality=3).fit(X)._repr_html_()
         assert "&lt;script&gt;x" in shown.rpartition("<table>")[2]
 

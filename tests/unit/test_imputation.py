@@ -1,6 +1,7 @@
 """Imputation keeps observed values, fits them better at every step, and recovers tables of exact rank."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -131,7 +132,6 @@ def test_the_planted_group_is_found_through_the_holes():
 
 
 def test_float32_and_frames():
-    pd = pytest.importorskip("pandas")
     X, _ = with_holes(low_rank(0), 0.1)
     model = GPower(1, cardinality=3, missing="impute").fit(X.astype(np.float32))
     assert model.components_.dtype == np.float32

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,8 +12,6 @@ from gpower.datasets import gaussian
 from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence
 from gpower.solvers.ascent import Trace
-
-plt = pytest.importorskip("matplotlib.pyplot")
 
 VALUES, GAPS, PASSES = np.array([1.0, 2.0, 2.5]), np.array([1.0, 0.1, 0.01]), np.array([1.0, 3.0, 5.0])
 

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +10,6 @@ import scipy.sparse as sp
 from gpower import GPower
 from gpower.datasets import load_planted_expression
 from gpower.plotting import plot_loadings, plot_scores, plot_support
-
-plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 import itertools
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,8 +14,6 @@ from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
 from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
 from gpower.plotting.paths import _space_labels_apart
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -324,6 +323,8 @@ def test_stability_of_the_planted_modules(planted):
 
 
 def test_the_objects_own_plots_are_these(path, planted):
-    assert path.plot().get_ylabel() == plot_tradeoff(path).get_ylabel()
+    _, mine = plt.subplots()
+    assert path.plot(axes=mine) is mine
+    assert mine.get_ylabel() == plot_tradeoff(path).get_ylabel()
     again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=2)
     assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0

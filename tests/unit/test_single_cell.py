@@ -2,6 +2,9 @@
 
 import inspect
 
+import anndata
+import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +14,6 @@ from gpower import GPower
 from gpower.estimators.single_cell import sparse_pca
 from gpower.io.stores.open import read_annotation_column
 from gpower.io.stores.source import StoreError
-
-anndata = pytest.importorskip("anndata")
 
 P, N = 150, 40
 rng = np.random.default_rng(0)
@@ -41,7 +42,6 @@ def backed(tmp_path, form):
 
 
 def dask_cells(form):
-    da = pytest.importorskip("dask.array")
     X = da.from_array(COUNTS, chunks=(50, N))
     return anndata.AnnData(X if form == "dense" else X.map_blocks(sp.csr_matrix))
 
@@ -168,7 +168,6 @@ def test_a_view_becomes_an_object_of_its_own():
 @pytest.mark.parametrize("form", ["h5ad", "zarr"])
 @pytest.mark.parametrize("where", ["memory", "backed", "dask"])
 def test_results_survive_the_disk(tmp_path, form, where):
-    pytest.importorskip("zarr")
     adata = cells("csr") if where == "memory" else backed(tmp_path, "csr") if where == "backed" else dask_cells("csr")
     sparse_pca(adata, 2, cardinality=[6, 4], mask_var=CHOSEN)
     written = adata.to_memory() if where == "backed" else adata
@@ -339,7 +338,6 @@ class TestLabelsInAFile:
     @pytest.mark.parametrize("as_reference", [False, True], ids=["group", "early anndata"])
     @pytest.mark.parametrize(("code", "expected"), [(-1, None), (1, "b"), (-2, ...), (99, ...)])
     def test_a_code_outside_the_categories_is_an_error(self, tmp_path, as_reference, code, expected):
-        h5py = pytest.importorskip("h5py")
         path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             codes = file["var/grp/codes"][:]
@@ -358,7 +356,6 @@ class TestLabelsInAFile:
 
     @pytest.mark.parametrize("content", ["an array", "an empty group", "a group"])
     def test_what_is_no_column_is_refused(self, tmp_path, content):
-        h5py = pytest.importorskip("h5py")
         path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             del file["var"]

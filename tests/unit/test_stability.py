@@ -1,6 +1,8 @@
 """Stability selection: frequencies, signs and the error bound, for any order and sign of the components."""
 
+import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 
@@ -113,7 +115,6 @@ def test_sparse_data_give_the_same_answer():
 
 
 def test_the_frame_lists_every_variable_ever_selected():
-    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(DATA.X, columns=DATA.feature_names)
     found = stability_selection(frame, n_components=2, cardinality=[8, 6], n_subsamples=5, n_init=4)
     table = found.to_frame()
@@ -140,7 +141,6 @@ def test_a_part_with_a_constant_column_raises_no_warning():
 
 
 def test_plot_draws_the_frequencies():
-    plt = pytest.importorskip("matplotlib.pyplot")
     found = stability_selection(groups(), n_components=1, cardinality=4, n_subsamples=3)
     assert len(found.plot()) == 1
     plt.close("all")
