@@ -18,15 +18,11 @@ from gpower import GPower, GPowerCV, Solver, certify, component_test, html_repor
 from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
-
-for package in ("bokeh", "jinja2", "matplotlib", "openpyxl"):
-    pytest.importorskip(package)
-
-from gpower.report import content as contents_module  # noqa: E402
-from gpower.report import samples as samples_module  # noqa: E402
-from gpower.report.content import collect_content  # noqa: E402
-from gpower.report.results import ReportResults  # noqa: E402
-from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content  # noqa: E402
+from gpower.report import content as contents_module
+from gpower.report import samples as samples_module
+from gpower.report.content import collect_content
+from gpower.report.results import ReportResults
+from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content
 
 DATA = load_planted_expression()
 MODEL = GPower(3, cardinality=(8, 6, 5)).fit(DATA.X)
