@@ -5,30 +5,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from tests.enumeration import PITPROPS_OPTIMA, find_best_variance
+from tests.enumeration import PITPROPS_OPTIMA
 from tests.planted_data import make_planted_components
 
 from gpower import best_subset, certify
-from gpower.certificates import cascade, subset_search
+from gpower.certificates import cascade
 from gpower.certificates.row_bound import RowDual
 from gpower.datasets import gaussian, load_pitprops
 
 PITPROPS = load_pitprops().correlation
-
-
-def covariance(seed, n, p, kind):
-    rng = np.random.default_rng(seed)
-    A = rng.integers(-2, 3, (p, n)).astype(float) if kind == "integers" else rng.standard_normal((p, n))
-    if kind == "duplicates":
-        A[:, rng.integers(n, size=n // 2)] = A[:, [0]]
-    if kind == "zeros":
-        A[:, rng.random(n) < 0.4] = 0
-    A[0, 0] += 1
-    if kind == "correlation":
-        A = A / np.linalg.norm(A, axis=0)
-    return A.T @ A
 
 
 @pytest.mark.parametrize(("k", "value"), enumerate(PITPROPS_OPTIMA, 1))
@@ -40,30 +25,6 @@ def test_pitprops_is_solved_for_every_cardinality(k, value):
     assert np.count_nonzero(component) == k
     assert np.linalg.norm(component) == pytest.approx(1)
     assert component[np.argmax(np.abs(component))] > 0
-
-
-@given(
-    seed=st.integers(0, 2**32 - 1),
-    n=st.integers(2, 12),
-    p=st.integers(1, 12),
-    kind=st.sampled_from(["noise", "integers", "duplicates", "zeros", "correlation"]),
-    data=st.data(),
-)
-def test_the_search_equals_brute_force(seed, n, p, kind, data):
-    """Few supports are enumerated; every second example uses the tree without any enumeration."""
-    S = covariance(seed, n, p, kind)
-    k = data.draw(st.integers(1, n))
-    few = subset_search.MAX_ENUMERATED_SUPPORTS
-    subset_search.MAX_ENUMERATED_SUPPORTS = few if seed % 2 else 0
-    try:
-        component, certificate = best_subset(S, cardinality=k, covariance="precomputed")
-    finally:
-        subset_search.MAX_ENUMERATED_SUPPORTS = few
-    best = find_best_variance(S, k)
-    assert certificate.optimal
-    assert certificate.value == pytest.approx(best, rel=2e-6)
-    assert component @ S @ component == pytest.approx(best, rel=2e-6)
-    assert certificate.upper_bound >= best * (1 - 1e-12)
 
 
 def test_data_are_centred_and_of_any_width():

@@ -204,20 +204,6 @@ def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
     assert certificate.objective_gap < 1e-6
 
 
-def test_wide_data_are_certified_without_their_covariance(monkeypatch):
-    from gpower.certificates import candidates as module
-
-    planted = make_planted_components(40, 300, [6], [15.0], random_state=0)
-    model = GPower(1, cardinality=6).fit(planted.X)
-    whole = certify(model, planted.X)[0]
-    monkeypatch.setattr(module.select_candidates, "__defaults__", (60,))
-    few = certify(model, planted.X)[0]
-    assert whole.optimal
-    assert few.value == pytest.approx(whole.value)
-    assert few.upper_bound >= whole.value
-    assert few.gap < 0.01
-
-
 def test_without_time_the_cheapest_bound_is_still_there():
     model = GPower(2, cardinality=5, covariance="precomputed").fit(PITPROPS)
     for certificate in certify(model, PITPROPS, max_time=0):

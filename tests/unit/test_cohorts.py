@@ -184,13 +184,6 @@ class TestCohorts:
     def test_geo_without_a_platform_has_probes(self, geo, tmp_path):
         assert cohorts.fetch_geo_series("GSE2034", folder=tmp_path).feature_names == ("1_at", "2_at")
 
-    @pytest.mark.parametrize(
-        ("accession", "shelf"),
-        [("GSE1", "GSEnnn"), ("GSE2034", "GSE2nnn"), ("GSE123456", "GSE123nnn"), ("GPL96", "GPLnnn")],
-    )
-    def test_shelves_of_geo(self, accession, shelf):
-        assert cohorts._shelf(accession) == shelf
-
     def test_accessions(self, tmp_path):
         with pytest.raises(ValueError, match="'2034' is not an accession of GEO; write it as GSE2034"):
             cohorts.fetch_geo_series("2034", folder=tmp_path)
@@ -248,15 +241,6 @@ def zipped(files):
     return packed.getvalue()
 
 
-@pytest.fixture
-def write(tmp_path):
-    def _write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return _write
-
-
 MATRIX = (
     "Hybridization REF\ts1\ts1\ts2\ts2\n"
     "Reporter REF\tlog ratio\tflag\tlog ratio\tflag\n"
@@ -312,14 +296,10 @@ class TestNki:
     SECOND = nki_table(["Sample 7"], [("P1", "TP53", 0.5), ("P2", "", 1), ("P3", "TP53", -0.5)])
 
     @pytest.fixture
-    def archive(self, tmp_path):
+    def archive(self, write):
         def pack(**tables):
-            path = tmp_path / "ZipFiles295Samples.zip"
-            with zipfile.ZipFile(path, "w") as file:
-                file.writestr("Readme.txt", "five columns per sample")
-                for name, text in tables.items():
-                    file.writestr(f"{name}.txt", text)
-            return path
+            files = {f"{name}.txt": text for name, text in tables.items()}
+            return write("ZipFiles295Samples.zip", zipped({"Readme.txt": "five columns per sample"} | files))
 
         return pack
 

@@ -52,13 +52,6 @@ def test_an_unknown_criterion():
         GPowerCV(1, criterion="aic").fit(np.eye(12))
 
 
-def test_the_choice_is_saved(tmp_path):
-    model = GPowerCV(2, cardinalities=[4, 8], cv=3).fit(load_planted_expression().X)
-    model.save(tmp_path / "cv.npz")
-    again = GPowerCV.load(tmp_path / "cv.npz")
-    np.testing.assert_array_equal(again.cardinality_range_, model.cardinality_range_)
-
-
 def test_progress_counts_folds():
     calls = []
     X = load_planted_expression().X

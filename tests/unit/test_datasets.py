@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from benchmarks.datasets import factor_model
-from tests.planted_data import make_planted_components
 
 from gpower.datasets import expression_cohort, gaussian, load_pitprops, load_planted_expression
 
@@ -18,14 +17,6 @@ class TestPitprops:
         np.testing.assert_array_equal(R, R.T)
         np.testing.assert_array_equal(np.diag(R), 1)
         assert np.linalg.eigvalsh(R)[0] > 0
-
-    @pytest.mark.parametrize(
-        ("support", "variance"),
-        [((0, 1), 1.954), ((0, 1, 6, 7, 8, 9), 3.770960), (tuple(range(13)), 4.218633)],
-    )
-    def test_published_optima(self, support, variance):
-        R = load_pitprops().correlation[np.ix_(support, support)]
-        assert np.linalg.eigvalsh(R)[-1] == pytest.approx(variance, abs=1e-6)
 
 
 class TestPlantedExpression:
@@ -51,24 +42,6 @@ class TestPlantedExpression:
         sets = bundled.gene_sets
         assert list(sets)[:4] == ["GROWTH", "IMMUNE", "STRESS", "QUIET_1"]
         assert sorted(gene for genes in sets.values() for gene in genes) == sorted(bundled.feature_names)
-
-
-class TestPlantedComponents:
-    def test_loadings_are_orthonormal_and_live_on_the_supports(self):
-        planted = make_planted_components(40, 20, [5, 3, 1], [4, 3, 2], random_state=1)
-        np.testing.assert_allclose(planted.components @ planted.components.T, np.eye(3), atol=1e-12)
-        for row, support, size in zip(planted.components, planted.supports, [5, 3, 1], strict=True):
-            np.testing.assert_array_equal(np.flatnonzero(row), support)
-            assert support.size == size
-
-    def test_variances_are_those_asked_for(self):
-        planted = make_planted_components(20_000, 6, [2, 2], [5, 3], random_state=0)
-        variances = np.var(planted.X @ planted.components.T, axis=0)
-        np.testing.assert_allclose(variances, [26, 10], rtol=0.05)
-
-    def test_repeats_from_its_seed(self):
-        first, again = (make_planted_components(5, 6, [2], [3], random_state=7).X for _ in range(2))
-        np.testing.assert_array_equal(first, again)
 
 
 def test_gaussian_repeats_and_is_standard():

@@ -2,7 +2,6 @@
 
 import math
 import sys
-from itertools import combinations
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -42,13 +41,6 @@ class TestPValues:
         assert result.overlaps.tolist() == [[3]]
         assert result.p_values[0, 0] == pytest.approx(496 / 15504, rel=1e-12)
         assert result.index == 1.0
-
-    def test_is_the_share_of_all_selections_that_share_as_much(self):
-        members, support = {0, 1, 2, 3}, (0, 1, 8)
-        n_as_many = sum(len(members & set(drawn)) >= 2 for drawn in combinations(range(9), 3))
-        genes = TWENTY[:9]
-        result = enrich(loadings(support, n=9), {"S": [genes[j] for j in members]}, genes=genes)
-        assert result.p_values[0, 0] == pytest.approx(n_as_many / math.comb(9, 3), rel=1e-12)
 
     @given(
         st.sets(st.integers(0, 19), min_size=1, max_size=19),

@@ -60,6 +60,7 @@ BAD_PARAMETERS = [
     ({"max_iter": 0}, "max_iter=0"),
     ({"solver": Solver(regularization=-1.0)}, "regularization=-1.0"),
     ({"positive": "yes"}, "positive='yes' is not known"),
+    ({"missing": "drop"}, "missing='drop' is not known; use one of 'error', 'impute'"),
     ({"covariance": "precomputed", "scale": True}, "pass the correlation matrix instead"),
     ({"covariance": np.eye(6)}, "is not known; use one of None, 'precomputed'"),
 ]

@@ -246,12 +246,6 @@ def test_float32_keeps_components_of_columns_that_are_small():
     np.testing.assert_allclose(single.explained_variance_, exact.explained_variance_, rtol=1e-4)
 
 
-def test_float32_stays_float32():
-    model = GPower(2, cardinality=5).fit(planted().astype(np.float32))
-    assert model.components_.dtype == np.float32
-    assert model.transform(planted().astype(np.float32)).dtype == np.float32
-
-
 @pytest.mark.parametrize("make", [np.asarray, np.asfortranarray, sp.csr_array, sp.csc_matrix])
 @pytest.mark.parametrize("shape", [(25, 40), (90, 30)])
 def test_the_input_is_not_changed(make, shape):

@@ -1,6 +1,5 @@
 """Stability selection: frequencies, signs and the error bound, for any order and sign of the components."""
 
-import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -138,12 +137,6 @@ def test_a_part_with_a_constant_column_raises_no_warning():
     X[0, 19] = 50.0  # constant in subsamples without sample 0
     found = stability_selection(X, n_components=1, cardinality=4, n_subsamples=8)
     assert found.frequency[0, 19] <= 1
-
-
-def test_plot_draws_the_frequencies():
-    found = stability_selection(groups(), n_components=1, cardinality=4, n_subsamples=3)
-    assert len(found.plot()) == 1
-    plt.close("all")
 
 
 @pytest.mark.parametrize(
