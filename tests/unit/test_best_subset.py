@@ -82,9 +82,12 @@ def test_out_of_time_it_reports_its_bound_and_can_be_resumed():
     assert certificate.optimal
     assert calls > 1
     assert certificate.value == pytest.approx(whole.value)
-    for progress in seen:
-        assert progress.incumbent <= progress.bound * (1 + 1e-12)
-        assert progress.seconds >= 0
+    assert len(seen) > 2
+    for earlier, later in pairwise(seen):
+        assert later.incumbent <= later.bound * (1 + 1e-12)
+        assert later.seconds >= earlier.seconds >= 0
+        assert later.bound <= earlier.bound * (1 + 1e-9)
+        assert later.incumbent >= earlier.incumbent
 
 
 def test_a_certificate_is_not_changed_by_a_later_call_that_resumes_it():
@@ -100,14 +103,6 @@ def test_a_certificate_is_not_changed_by_a_later_call_that_resumes_it():
     assert first.optimal
     assert (first.value, first.upper_bound) == (again.value, again.upper_bound)
     assert first.seconds > stopped.seconds
-
-
-def test_the_progress_never_worsens():
-    seen = []
-    best_subset(hard(), **PATIENT, callback=lambda progress: seen.append(progress))
-    assert len(seen) > 2
-    assert all(later.bound <= earlier.bound * (1 + 1e-9) for earlier, later in pairwise(seen))
-    assert all(later.incumbent >= earlier.incumbent for earlier, later in pairwise(seen))
 
 
 @pytest.mark.parametrize("call", [1, 50, 400])

@@ -1,6 +1,7 @@
 """A resumed fit equals the uninterrupted one to the last digit; checkpoints of other fits are refused."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -57,6 +58,17 @@ def stopped(path, components=2, **changed):
     return path
 
 
+@pytest.fixture(scope="module")
+def stopped_file(tmp_path_factory):
+    return stopped(tmp_path_factory.mktemp("stopped") / "fit.npz")
+
+
+@pytest.fixture
+def checkpoint(stopped_file, tmp_path):
+    """Return the path of a checkpoint of an interrupted fit, with two components."""
+    return shutil.copy(stopped_file, tmp_path / "fit.npz")
+
+
 @pytest.mark.parametrize("components", seeds([2, 1, 3], fast=1))
 @pytest.mark.parametrize(
     "options",
@@ -90,10 +102,10 @@ def test_components_found_before_are_not_found_again(tmp_path):
     lines = []
     counted = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: lines.append(hi - lo) or X[lo:hi])
     resumed = model(path, resume=True).fit(counted)
-    read, lines[:] = sum(lines), []
-    model().fit(counted)
-    assert read < 0.7 * sum(lines)
-    assert resumed.n_passes_ < model().fit(whole()).n_passes_
+    n_lines_resumed, lines[:] = sum(lines), []
+    uninterrupted = model().fit(counted)
+    assert n_lines_resumed < 0.7 * sum(lines)
+    assert resumed.n_passes_ < uninterrupted.n_passes_
 
 
 def test_a_checkpoint_does_not_change_the_answer(tmp_path):
@@ -114,10 +126,9 @@ def test_without_a_file_a_resumed_fit_starts_from_the_beginning(tmp_path):
     np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(X).components_)
 
 
-def test_without_resume_the_old_checkpoint_is_replaced(tmp_path):
-    path = stopped(tmp_path / "fit.npz")
-    model(path, n_components=2).fit(X * 3)
-    found = model(path, n_components=2, resume=True).fit(X * 3)
+def test_without_resume_the_old_checkpoint_is_replaced(tmp_path, checkpoint):
+    model(checkpoint, n_components=2).fit(X * 3)
+    found = model(checkpoint, n_components=2, resume=True).fit(X * 3)
     np.testing.assert_array_equal(
         found.components_, model(tmp_path / "other.npz", n_components=2).fit(X * 3).components_
     )
@@ -128,18 +139,15 @@ def test_without_resume_the_old_checkpoint_is_replaced(tmp_path):
     [{"n_components": 3}, {"cardinality": 9}, {"scale": True}, {"random_state": 1}, {"tol": 1e-5}, {"include": [4]}],
     ids=str,
 )
-def test_other_parameters_are_refused(tmp_path, changed):
-    path = stopped(tmp_path / "fit.npz")
-    with pytest.raises(
-        ValueError, match=r"is a checkpoint of other data or other parameters.*resume=False to start anew"
-    ):
-        model(path, resume=True, **changed).fit(whole())
+def test_other_parameters_are_refused(checkpoint, changed):
+    message = r"is a checkpoint of other data or other parameters.*resume=False to start anew"
+    with pytest.raises(ValueError, match=message):
+        model(checkpoint, resume=True, **changed).fit(whole())
 
 
-def test_parameters_without_effect_on_the_fit_may_change(tmp_path):
-    path = stopped(tmp_path / "fit.npz")
+def test_parameters_without_effect_on_the_fit_may_change(checkpoint):
     solver = Solver(callback=lambda state: None)
-    found = model(path, resume=True, verbose=0, memory_limit=90_000, solver=solver).fit(whole())
+    found = model(checkpoint, resume=True, verbose=0, memory_limit=90_000, solver=solver).fit(whole())
     np.testing.assert_allclose(found.components_, model().fit(whole()).components_, atol=1e-10)
 
 
@@ -159,10 +167,9 @@ def shuffled(A):
     [shuffled, lambda A: A * 1.001, lambda A: A + 1e-5, lambda A: A[:, ::-1], lambda A: A[:-1], moved],
     ids=["shuffled", "scaled", "shifted", "reversed", "shortened", "moved"],
 )
-def test_other_data_are_refused(tmp_path, other):
-    path = stopped(tmp_path / "fit.npz")
+def test_other_data_are_refused(checkpoint, other):
     with pytest.raises(ValueError, match="checkpoint of other data"):
-        model(path, resume=True).fit(other(X))
+        model(checkpoint, resume=True).fit(other(X))
 
 
 @pytest.mark.parametrize("factor", [1e-8, 1.0, 1e8])
@@ -220,15 +227,13 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, solver=Solver(ca
                 model(path, resume=resume).fit(X)
             assert path.read_bytes() == before
 
-    def test_a_truncated_checkpoint(self, tmp_path):
-        path = stopped(tmp_path / "fit.npz")
-        path.write_bytes(path.read_bytes()[:-100])
+    def test_a_truncated_checkpoint(self, checkpoint):
+        checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
         with pytest.raises(ValueError, match="is truncated or not a gpower model"):
-            model(path, resume=True).fit(X)
+            model(checkpoint, resume=True).fit(X)
 
-    def test_a_checkpoint_needs_no_pickle(self, tmp_path):
-        path = stopped(tmp_path / "fit.npz")
-        with np.load(path, allow_pickle=False) as archive:
+    def test_a_checkpoint_needs_no_pickle(self, checkpoint):
+        with np.load(checkpoint, allow_pickle=False) as archive:
             header = json.loads(bytes(archive["header"]).decode())
             assert header["class"] == "Checkpoint"
             assert archive["1:Z"].shape == (N, 1)

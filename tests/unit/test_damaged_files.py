@@ -20,7 +20,7 @@ from gpower._utils.memory import get_free_memory
 from gpower.cli.tables import InputTable
 from gpower.datasets import Table, TableError, read_table
 from gpower.io.model_file import ModelFileError
-from gpower.io.stores.npy import NpyFile, read_npz
+from gpower.io.stores.npy import read_npz
 from gpower.io.stores.open import open_source
 from gpower.io.stores.source import StoreError
 from gpower.operators import as_operator
@@ -145,16 +145,6 @@ class TestNumPy:
             read_table(path)
         with pytest.raises(StoreError, match=r"x\.npy: this is not a whole \.npy file of numbers"):
             open_source(path)
-
-    @pytest.mark.parametrize("array", [X, np.asfortranarray(X), X[0], np.float32(3.5), X[:0]], ids=str)
-    def test_windows_are_the_array(self, tmp_path, array):
-        np.save(tmp_path / "x.npy", array)
-        file = NpyFile.from_path(tmp_path / "x.npy")
-        assert (file.shape, file.dtype) == (np.shape(array), np.asarray(array).dtype)
-        if np.ndim(array) == 2 and file.is_fortran_order:
-            np.testing.assert_array_equal(file[2:5], array[:, 2:5])
-        elif np.ndim(array):
-            np.testing.assert_array_equal(file[2:5], array[2:5])
 
     def test_an_archive_that_unpacks_beyond_memory(self, tmp_path, monkeypatch):
         np.savez_compressed(tmp_path / "x.npz", X=np.zeros((1000, 100)))

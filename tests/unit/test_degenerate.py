@@ -223,19 +223,6 @@ def test_calibration_among_identical_columns_ends_before_rounding_decides():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("deflation", ["projection", "orthogonalized", "schur"])
-def test_more_components_than_the_rank_of_data_with_offsets_end_in_zeros(deflation, seed, container):
-    """After three components, three centred samples leave only rounding errors."""
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((3, 6)) + rng.choice([0.0, 1e3, 1e4], 6)
-    model = GPower(3, cardinality=3, deflation=deflation).fit(container(X))
-    assert np.all(np.isfinite(model.components_))
-    assert model.explained_variance_ratio_.sum() <= 1 + 1e-9
-
-
-@pytest.mark.filterwarnings("ignore")
 def test_the_objective_of_a_block_of_more_units_than_the_rank_never_decreases():
     X = np.array(
         [

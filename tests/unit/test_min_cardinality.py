@@ -51,14 +51,6 @@ def test_a_fit_with_one_variable_less_misses_the_share(begin):
             assert k == 1 or np.linalg.norm(A @ less.components_[j]) ** 2 < enough * (1 - 1e-9)
 
 
-def test_every_component_reaches_its_share_at_its_step():
-    X = make_table(3)
-    model = GPower(2, cardinality=[0.9, 0.5]).fit(X)
-    first = GPower(2, cardinality=[int(model.cardinality_[0]), 12]).fit(X)
-    assert model.objective_[1] >= 0.5 * first.objective_[1] * (1 - 1e-9)
-    assert np.all(model.cardinality_ < 12)
-
-
 @pytest.mark.parametrize(
     "options", [{"penalty": "l1"}, {"positive": True}, {"variance": "l1"}, {"solver": Solver("working_set")}]
 )

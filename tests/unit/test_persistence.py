@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from gpower import GPower
-from gpower.io.model_file import ModelFileError, flatten_to_arrays, read_saved_object, write_model
+from gpower.io.model_file import ModelFileError
 
 X = np.random.default_rng(0).standard_normal((30, 8))
 
@@ -91,22 +91,3 @@ def test_newer_formats_and_other_classes_are_named(tmp_path):
         np.savez(path, header=np.frombuffer(text, np.uint8), **arrays)
         with pytest.raises(ValueError, match=message):
             GPower.load(path)
-
-
-def test_tables_and_names_come_back_as_they_were(tmp_path):
-    values = {
-        "scores": {"mean": np.array([0.5, 1.0]), "best": 3},
-        "names": np.array(["a", "bé"], object),
-        "passes": 2.5,
-    }
-    arrays = flatten_to_arrays(values)
-    assert set(arrays) == {"scores:mean", "scores:best", "names", "passes"}
-    assert all(array.dtype != object for array in arrays.values())
-    write_model(tmp_path / "file.npz", {"class": "Toy", "n": 1}, arrays)
-    header, back = read_saved_object(tmp_path / "file.npz", "Toy")
-    assert header["n"] == 1
-    np.testing.assert_array_equal(back["scores"].pop("mean"), [0.5, 1.0])
-    assert back.pop("names").tolist() == ["a", "bé"]
-    assert back == {"scores": {"best": 3}, "passes": 2.5}
-    with pytest.raises(ValueError, match=r"holds a Toy, not a Model; load it with that class"):
-        read_saved_object(tmp_path / "file.npz", "Model")

@@ -257,18 +257,17 @@ def test_the_chosen_point_is_ringed(cv):
     assert [text.partition(" (")[0] for text in legend(axes)] == ["component 1: 8", "component 2: 6"]
 
 
-def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(planted):
-    choice = GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4).fit(planted.X)
-    axes = plot_cv(choice)
+def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(cv):
+    axes = plot_cv(cv)
     assert axes.get_ylabel() == "% of held-out variance × share of unused variables"
     ranges = [line for line in axes.lines if line.get_linewidth() == 6]
     for j, container in enumerate(axes.containers):
         rows = slice(4 * j, 4 * j + 4)
-        np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * choice.cv_results_["mean_sparseness"][rows])
-        assert [*ranges[j].get_xdata()[[0, -1]]] == choice.cardinality_range_[j].tolist()
-    assert plot_cv(choice, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
+        np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * cv.cv_results_["mean_sparseness"][rows])
+        assert [*ranges[j].get_xdata()[[0, -1]]] == cv.cardinality_range_[j].tolist()
+    assert plot_cv(cv, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
     with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'sparseness'"):
-        plot_cv(choice, criterion="auto")
+        plot_cv(cv, criterion="auto")
 
 
 def test_a_joint_search_has_one_curve():

@@ -24,7 +24,6 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.labels import count_crossed_labels
 from gpower.plotting.style import set_left_title
 
 pytest.importorskip("matplotlib")
@@ -202,12 +201,6 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
         assert plot_scores(model, wine.X, labels=labels).figure.axes[1].get_ylabel() == "alcohol"
     with pytest.raises(ValueError, match="labels has 2 columns; a figure shows one"):
         plot_scores(model, wine.X, labels={"a": values, "b": values})
-
-
-def test_lines_to_labels_avoid_other_labels():
-    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
-    labels = [np.array([40, -5, 60, 5.0]), np.array([-80, -5, -60, 5.0])]
-    assert count_crossed_labels(np.zeros(2), boxes, labels).tolist() == [1, 1, 0]
 
 
 def test_a_title_is_above_a_note(model, wine):

@@ -7,7 +7,6 @@ import scipy.sparse as sp
 
 from gpower import GPower, Solver, stability_selection
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.stability_runs import _compute_matched_signs
 
 DATA = load_planted_expression()
 
@@ -43,18 +42,6 @@ def test_planted_variables_are_selected_with_their_signs():
     assert np.flatnonzero(found.selected[0]).tolist() == [0, 1, 2, 3]
     assert np.flatnonzero(found.selected[1]).tolist() == [10, 11, 12]
     np.testing.assert_array_equal(found.sign[found.selected], np.sign(found.model.components_[found.selected]))
-
-
-@pytest.mark.parametrize("order", [[0, 1], [1, 0]])
-@pytest.mark.parametrize("flips", [[1, 1], [-1, 1], [-1, -1]])
-def test_components_are_matched_whatever_their_order_and_sign(order, flips):
-    X = groups()
-    model = GPower(2, cardinality=[4, 3])
-    reference = model.fit(X).components_
-    plain = _compute_matched_signs(reference, reference)
-    np.testing.assert_array_equal(plain, np.sign(reference))
-    moved = _compute_matched_signs(reference, reference[order] * np.array(flips)[:, None])
-    np.testing.assert_array_equal(moved, plain[order] * np.array(flips)[:, None])
 
 
 def test_equally_strong_components_that_change_places_keep_their_frequencies():
