@@ -16,7 +16,7 @@ from gpower.datasets import gaussian, load_pitprops
 PITPROPS = load_pitprops().correlation
 
 
-@pytest.mark.parametrize(("k", "value"), enumerate(PITPROPS_OPTIMA, 1))
+@pytest.mark.parametrize(("k", "value"), list(enumerate(PITPROPS_OPTIMA, 1)))
 def test_pitprops_is_solved_for_every_cardinality(k, value):
     component, certificate = best_subset(PITPROPS, cardinality=k, covariance="precomputed")
     assert certificate.optimal

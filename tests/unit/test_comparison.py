@@ -1,6 +1,5 @@
 """Comparison of all methods at equal cardinality by the same measures."""
 
-import sys
 from dataclasses import dataclass
 
 import matplotlib.pyplot as plt
@@ -155,15 +154,6 @@ def test_to_frame_has_a_row_per_method(table):
 def test_a_name_that_was_not_compared_is_refused(table):
     with pytest.raises(KeyError, match="'lasso' was not compared; the methods are pca, gpower-l0"):
         table["lasso"]
-
-
-def test_missing_extras_are_named(table, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install .*pandas"):
-        table.to_frame()
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        table.plot()
 
 
 def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():

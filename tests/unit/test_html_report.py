@@ -162,13 +162,6 @@ class TestContent:
         assert found.names == ("status",)
         assert found.strength[0, 0] > 0.8
 
-    def test_metadata_of_other_samples_are_matched_only_if_asked(self):
-        frame = pd.DataFrame({"age": np.arange(60)}, index=[f"p{i}" for i in range(60)])
-        given = {"metadata": frame, "sample_names": DATA.sample_names}
-        with pytest.raises(ValueError, match=r"60 of 60 samples have no row \(.*, and 60 of 60 rows no sample \(p0, "):
-            collect(**given)
-        assert collect(**given, metadata_by_order=True).association.names == ("age",)
-
 
 class TestRefused:
     def test_results_of_another_kind(self):
@@ -192,10 +185,6 @@ class TestRefused:
     def test_data_of_other_variables(self):
         with pytest.raises(ValueError, match="features"):
             collect(MODEL, DATA.X[:, :10])
-
-    def test_a_folder(self, tmp_path):
-        with pytest.raises(ValueError, match="this is a folder; a report is one file"):
-            html_report(MODEL, DATA.X, tmp_path)
 
     def test_an_environment_without_the_packages(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "bokeh", None)

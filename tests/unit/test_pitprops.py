@@ -8,7 +8,7 @@ from gpower import GPower
 from gpower.datasets import load_pitprops
 
 
-@pytest.mark.parametrize(("k", "optimum"), enumerate(PITPROPS_OPTIMA, 1))
+@pytest.mark.parametrize(("k", "optimum"), list(enumerate(PITPROPS_OPTIMA, 1)))
 @pytest.mark.parametrize("options", [{"n_init": 13}, {}], ids=["13 starts", "defaults"])
 def test_the_proven_optimum_is_reached(k, optimum, options):
     model = GPower(1, cardinality=k, covariance="precomputed", **options).fit(load_pitprops().correlation)
