@@ -31,6 +31,7 @@ from gpower.baselines import (
 from gpower.baselines.dspca import solve_relaxation
 from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
 from gpower.baselines.greedy import (
+    compute_bordered_eigenvalues,
     select_backward,
     select_forward,
 )
@@ -511,6 +512,15 @@ def test_tied_variables_are_cut_to_the_wanted_number_with_a_note():
 # Greedy selection
 
 
+@given(st.integers(0, 10_000), st.integers(1, 6))
+def test_bordered_eigenvalues_are_those_of_the_bordered_matrices(seed, k):
+    S = random_covariance(8, seed)
+    w, U = np.linalg.eigh(S[:k, :k])
+    values = compute_bordered_eigenvalues(w, (U.T @ S[:k]) ** 2, np.diagonal(S).copy())
+    expected = [compute_variance(S, [*range(k), j]) for j in range(k, 8)]
+    np.testing.assert_allclose(values[k:], expected, rtol=1e-11)
+
+
 def _greedy_by_definition(S, k):
     support = [int(np.argmax(np.diagonal(S)))]
     while len(support) < k:
@@ -531,8 +541,7 @@ def _backward_by_definition(S, k):
 def test_both_directions_choose_as_they_are_defined(seed):
     S = random_covariance(8, seed)
     operator, _ = as_operator(S, covariance=True)
-    forward = select_forward(operator, 8, is_full_search=True)
-    assert forward.supports[-1].tolist() == _greedy_by_definition(S, 8)
+    assert select_forward(operator, 8, is_full_search=True).supports[-1].tolist() == _greedy_by_definition(S, 8)
     supports, variances = select_backward(operator, 8)
     for k in range(1, 9):
         assert supports[k - 1].tolist() == _backward_by_definition(S, k)
