@@ -64,9 +64,6 @@ class TestFactorModel:
         sizes = [np.abs(row[row != 0]).mean() for row in model.loadings]
         np.testing.assert_allclose(sizes, 2 / np.sqrt([1, 2, 3, 4]), rtol=0.05)
 
-    def test_same_scale_without_spread(self):
-        np.testing.assert_array_equal(factor_model(5, 6, spread=0).scales, np.exp(-1))
-
     def test_repeats_from_its_seed(self):
         first, again, other = (factor_model(5, 6, seed).X for seed in (3, 3, 4))
         np.testing.assert_array_equal(first, again)

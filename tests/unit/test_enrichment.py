@@ -34,14 +34,6 @@ def by_fisher(support, members, n=20):
 
 
 class TestPValues:
-    def test_by_hand(self):
-        # 20 genes, 5 selected, a set of 4, 3 of them selected:
-        # (C(4,3) C(16,2) + C(4,4) C(16,1)) / C(20,5) = (4·120 + 1·16) / 15504 = 496 / 15504.
-        result = enrich(loadings([0, 1, 2, 10, 11]), {"S": ["g0", "g1", "g2", "g3"]}, genes=TWENTY)
-        assert result.overlaps.tolist() == [[3]]
-        assert result.p_values[0, 0] == pytest.approx(496 / 15504, rel=1e-12)
-        assert result.index == 1.0
-
     @given(
         st.sets(st.integers(0, 19), min_size=1, max_size=19),
         st.lists(st.sets(st.integers(0, 19), min_size=1), min_size=1, max_size=6),

@@ -5,12 +5,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpower import GPower, Solver
 from gpower.io.stores.source import MatrixSource
-from gpower.operators.running_moments import MAX_STREAM_FEATURES, RunningMoments
+from gpower.operators.running_moments import MAX_STREAM_FEATURES
 
 P, N = 200, 40
 rng = np.random.default_rng(0)
@@ -135,20 +133,6 @@ def test_scores_after_a_stream():
     wanted = GPower(2, cardinality=6, scale=True).fit(X)
     np.testing.assert_allclose(model.transform(X), wanted.transform(X), atol=1e-8)
     assert model.score(X) == pytest.approx(wanted.score(X))
-
-
-@given(st.integers(1, 11), st.integers(0, 2**31))
-def test_moments_do_not_depend_on_the_batches(cut, seed):
-    generator = np.random.default_rng(seed)
-    A = generator.standard_normal((12, 3)) * 10.0 ** generator.integers(-3, 4, 3) + generator.integers(-5, 5, 3)
-    w = generator.uniform(0.1, 2, 12)
-    both = RunningMoments.from_batch(A[:cut], w[:cut]).merge(RunningMoments.from_batch(A[cut:], w[cut:]))
-    mean = w @ A / w.sum()
-    scatter = (A - mean).T @ (w[:, None] * (A - mean))
-    size = np.sqrt(np.outer(np.diagonal(scatter), np.diagonal(scatter)))
-    np.testing.assert_allclose(both.mean, mean, rtol=1e-12, atol=1e-12)
-    assert np.all(np.abs(both.scatter - scatter) <= 1e-11 * size)
-    assert both.total_weight == pytest.approx(w.sum())
 
 
 class TestErrors:
