@@ -212,7 +212,7 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, solver=Solver(ca
         found = model(path, resume=True).fit(data)
         np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
 
-    def test_a_folder_that_is_not_there(self, tmp_path):
+    def test_a_folder_that_is_not_there_is_named(self, tmp_path):
         with pytest.raises(ValueError, match="cannot be written: there is no such folder"):
             model(tmp_path / "nowhere" / "fit.npz").fit(X)
 
@@ -227,7 +227,7 @@ GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, solver=Solver(ca
                 model(path, resume=resume).fit(X)
             assert path.read_bytes() == before
 
-    def test_a_truncated_checkpoint(self, checkpoint):
+    def test_a_truncated_checkpoint_is_refused(self, checkpoint):
         checkpoint.write_bytes(checkpoint.read_bytes()[:-100])
         with pytest.raises(ValueError, match="is truncated or not a gpower model"):
             model(checkpoint, resume=True).fit(X)

@@ -289,7 +289,7 @@ def test_auto_keeps_one_component_of_noise_with_a_warning():
         assert GPower("auto", cardinality=4).fit(X).components_.shape == (1, 20)
 
 
-def test_a_table_without_variance():
+def test_a_table_without_variance_has_one_component():
     with pytest.warns(UserWarning, match="No component|No column varies|all zero"):
         assert GPower("auto", cardinality=2).fit(np.ones((10, 4))).components_.shape == (1, 4)
 

@@ -134,7 +134,7 @@ def inside(B, Z):
     return np.sum((B @ Q) ** 2) / np.sum(B**2)
 
 
-def test_the_table_of_results():
+def test_the_results_are_a_table_of_components_and_cardinalities():
     model = GPowerCV(2, cardinalities=[4, 2, 4], cv=3, n_init=2).fit(small())
     results = model.cv_results_
     splits = np.array([results[f"split{j}_test_score"] for j in range(3)])
@@ -259,7 +259,7 @@ def test_missing_values_are_named_by_their_place_in_the_whole_table():
         GPowerCV(1, cardinalities=[2]).fit(X)
 
 
-def test_unfitted():
+def test_an_unfitted_search_has_no_best_estimator():
     with pytest.raises(NotFittedError):
         _ = GPowerCV().best_estimator_
     assert not hasattr(GPowerCV(), "best_estimator_")

@@ -60,7 +60,7 @@ class TestMatrixMarket:
     HEADER = b"%%MatrixMarket matrix coordinate real general\n"
 
     @pytest.mark.parametrize("matrix", [COUNTS, X], ids=["sparse", "dense"])
-    def test_every_truncation(self, tmp_path, matrix):
+    def test_every_truncation_is_refused(self, tmp_path, matrix):
         path = tmp_path / "x.mtx"
         scipy.io.mmwrite(path, matrix)
         whole = path.read_bytes()
@@ -85,14 +85,14 @@ class TestMatrixMarket:
             (b"%%MatrixMarket matrix array real general\n0 3\n", "line 2 is not the size"),
         ],
     )
-    def test_malformed_lines(self, write, content, message):
+    def test_malformed_lines_are_named(self, write, content, message):
         for path in write("x.mtx", content), write("x.mtx.gz", gzip.compress(content)):
             with pytest.raises(TableError, match=rf"{path.name}: this is not a whole Matrix Market file: {message}"):
                 read_table(path)
 
     @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
     @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
-    def test_all_kinds_that_are_whole(self, tmp_path, field, symmetry):
+    def test_whole_files_of_all_kinds_are_read(self, tmp_path, field, symmetry):
         A = sp.csr_array(np.array([[0.0, 2, 0], [0, 0, 3], [1, 0, 0]]))
         A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T}[symmetry]
         if field == "pattern" and symmetry == "skew-symmetric":
@@ -106,7 +106,7 @@ class TestMatrixMarket:
 class TestSparseArchives:
     @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
     @pytest.mark.parametrize("index", [10**6, -1])
-    def test_an_index_out_of_range(self, tmp_path, kind, index):
+    def test_an_index_out_of_range_is_refused(self, tmp_path, kind, index):
         path = tmp_path / "x.npz"
         sp.save_npz(path, COUNTS.asformat(kind))
         content = members(path)
@@ -117,7 +117,7 @@ class TestSparseArchives:
         with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
             read_table(path)
 
-    def test_pointers_beyond_the_entries(self, tmp_path):
+    def test_pointers_beyond_the_entries_are_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         sp.save_npz(path, COUNTS)
         pack(path, members(path) | {"indptr.npy": npy_bytes(np.full(13, 10**6))})
@@ -138,7 +138,7 @@ class TestNumPy:
             b"\x93NUMPY\x01\x00\xff\xff{",
         ],
     )
-    def test_headers_with_wrong_sizes(self, tmp_path, content):
+    def test_headers_with_wrong_sizes_are_refused(self, tmp_path, content):
         path = tmp_path / "x.npy"
         path.write_bytes(content)
         with pytest.raises(TableError, match=r"x\.npy: this is not a whole \.npy file of numbers"):
@@ -152,7 +152,7 @@ class TestNumPy:
         with pytest.raises(TableError, match=r"it unpacks to 0\.0008 GB, more than the free memory"):
             read_table(tmp_path / "x.npz")
 
-    def test_an_encrypted_archive(self, tmp_path):
+    def test_an_encrypted_archive_is_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         np.savez(path, X=X)
         content = bytearray(path.read_bytes())
@@ -181,21 +181,21 @@ print(source.shape, read_source_block(source, 999_990, 1_000_000).shape, get_fre
 
 
 class TestText:
-    def test_a_line_without_an_end(self, tmp_path, monkeypatch):
+    def test_a_line_without_an_end_is_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.text_file._MAX_LINE_LENGTH", 1000)
         (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
         with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
             read_table(tmp_path / "x.csv.gz")
 
     @pytest.mark.parametrize("line", ["\n", "#\n"])
-    def test_blank_lines_without_an_end(self, tmp_path, monkeypatch, line):
+    def test_blank_lines_without_an_end_are_refused(self, tmp_path, monkeypatch, line):
         monkeypatch.setattr("gpower.io.tables.text_file.MAX_BLANK_LINES", 1000)
         monkeypatch.setattr("gpower.io.tables.delimited.MAX_BLANK_LINES", 1000)
         (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
         with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
             read_table(tmp_path / "x.csv")
 
-    def test_more_numbers_than_memory(self, tmp_path, monkeypatch):
+    def test_more_numbers_than_fit_into_the_memory_are_refused(self, tmp_path, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.delimited.get_free_memory", lambda: 1000)
         (tmp_path / "x.csv").write_text("1,2\n" * 500)
         with pytest.raises(TableError, match=r"does not fit into the free memory; save it as \.npy"):
@@ -307,7 +307,7 @@ class TestOurOwn:
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
             GPower.load(model)
 
-    def test_a_deeply_nested_header(self, model):
+    def test_a_deeply_nested_header_is_refused(self, model):
         deep = npy_bytes(np.frombuffer(b"[" * 200_000, np.uint8))
         pack(model, members(model) | {"header.npy": deep})
         with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
@@ -429,7 +429,7 @@ class TestTinyFilesOfHugeMatrices:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("suffix", ["mtx", "npz", "h5ad", "h5", "zarr"])
-    def test_memory_and_refusal(self, suffix, tmp_path):
+    def test_huge_matrices_are_refused_in_little_memory(self, suffix, tmp_path):
         path = tmp_path / f"x.{suffix}"
         getattr(self, f"write_{suffix}")(path)
         assert path.stat().st_size < 20_000

@@ -69,13 +69,13 @@ class TestFactorModel:
         np.testing.assert_array_equal(first, again)
         assert np.all(first != other)
 
-    def test_share(self):
+    def test_a_share_above_one_is_refused(self):
         with pytest.raises(ValueError, match="share is 4; give the share of the variables"):
             factor_model(5, 6, share=4)
 
 
 class TestExpressionCohort:
-    def test_sets_and_genes(self):
+    def test_sets_have_measured_and_unmeasured_genes(self):
         cohort = expression_cohort(30, 200, n_sets=8, n_active=3, set_size=20, random_state=0)
         assert cohort.X.shape == (30, 200)
         assert (len(cohort.feature_names), len(cohort.sample_names)) == (200, 30)
@@ -101,7 +101,7 @@ class TestExpressionCohort:
         np.testing.assert_array_equal(first.X, again.X)
         assert first.gene_sets == again.gene_sets
 
-    def test_errors(self):
+    def test_impossible_sizes_are_refused(self):
         with pytest.raises(ValueError, match="n_active is 9; it must be from 0 to n_sets=8"):
             expression_cohort(n_sets=8, n_active=9)
         with pytest.raises(ValueError, match=r"set_size is 300; .* at most n_genes=100"):

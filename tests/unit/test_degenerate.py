@@ -189,7 +189,7 @@ def test_one_sample_is_an_error_when_centring_and_fine_otherwise():
     np.testing.assert_allclose(model.explained_variance_, [9.0])
 
 
-def test_one_variable():
+def test_one_variable_is_the_component():
     X = np.arange(5.0)[:, None]
     model = GPower(1, cardinality=1).fit(X)
     np.testing.assert_allclose(model.components_, [[1.0]])

@@ -53,7 +53,7 @@ class TestPValues:
 
 
 class TestCorrection:
-    def test_scopes(self):
+    def test_p_values_are_adjusted_within_their_scope(self):
         supports = [[0, 1, 2, 3], [0, 8, 12, 19], [4, 5, 6, 13]]
         gene_sets = {"A": TWENTY[:4], "B": TWENTY[4:8], "C": TWENTY[8:12], "D": TWENTY[12:20]}
         each = enrich(loadings(*supports), gene_sets, genes=TWENTY)
@@ -124,11 +124,11 @@ class TestSelection:
             ({"alpha": "x"}, "alpha='x': a finite number"),
         ],
     )
-    def test_errors(self, options, message):
+    def test_invalid_options_are_refused(self, options, message):
         with pytest.raises(ValueError, match=message):
             enrich(loadings([0]), {"S": ["g0"]}, **({"genes": TWENTY} | options))
 
-    def test_unfitted_model_and_nan(self):
+    def test_unfitted_models_and_missing_loadings_are_refused(self):
         with pytest.raises(ValueError, match="The GPower is not fitted; call fit first"):
             enrich(GPower(2), {"S": ["g0"]}, genes=TWENTY)
         with pytest.raises(ValueError, match="The loadings contain NaN or infinity; fit the model again without them"):
@@ -181,7 +181,7 @@ class TestNames:
 
 
 class TestResult:
-    def test_frame(self):
+    def test_the_frame_lists_overlapping_sets_by_p_value(self):
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         frame = enrich(loadings([0, 1, 2], [19]), gene_sets, genes=TWENTY).to_frame()
         assert frame["gene_set"].tolist() == ["found", "both", "both"]
@@ -194,7 +194,7 @@ class TestResult:
         assert first["genes"] == "g0 g1 g2"
         assert frame["enriched"].tolist() == [True, False, False]
 
-    def test_frame_without_pandas(self, monkeypatch):
+    def test_without_pandas_there_are_records(self, monkeypatch):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(ImportError, match=r"need pandas: pip install .*pandas"):
@@ -224,7 +224,7 @@ class TestResult:
         assert result.index == 0.25
         assert enrich(loadings([0, 1, 2]), gene_sets, genes=TWENTY).index == 0.25
 
-    def test_plot(self):
+    def test_the_figure_shows_the_smallest_p_values(self):
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         result = enrich(loadings([0, 1, 2], [5, 19]), gene_sets, genes=TWENTY)
         figure, axes = plt.subplots()

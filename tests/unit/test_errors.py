@@ -67,7 +67,7 @@ BAD_PARAMETERS = [
 
 
 @pytest.mark.parametrize(("params", "message"), BAD_PARAMETERS, ids=lambda value: str(value)[:40])
-def test_bad_parameters(params, message):
+def test_bad_parameters_are_refused(params, message):
     with pytest.raises(ValueError, match=message):
         GPower(**params).fit(X)
 
@@ -141,7 +141,7 @@ def test_covariances_are_checked():
         GPower(covariance="precomputed", solver=Solver(init=np.ones((6, 2)))).fit(S)
 
 
-def test_wrong_number_of_features():
+def test_a_wrong_number_of_features_is_refused():
     model = GPower().fit(X)
     with pytest.raises(ValueError, match="X has 5 features, but GPower is expecting 6"):
         model.transform(X[:, :5])
@@ -158,7 +158,7 @@ def test_wrong_number_of_features():
         ([np.nan] * 12, "finite"),
     ],
 )
-def test_bad_weights(weight, message):
+def test_bad_weights_are_refused(weight, message):
     with pytest.raises(ValueError, match=message):
         GPower().fit(X, sample_weight=weight)
 

@@ -175,7 +175,7 @@ def test_frames_keep_their_names(frame):
 
 
 @pytest.mark.parametrize(("container", "kind"), [("pandas", pd.DataFrame), ("polars", pl.DataFrame)])
-def test_set_output(container, kind):
+def test_scores_are_frames_if_asked_for(container, kind):
     X = planted(n=15)
     scores = GPower(2, cardinality=3).set_output(transform=container).fit_transform(X)
     assert isinstance(scores, kind)
@@ -405,7 +405,7 @@ class TestSolver:
         with pytest.raises(AttributeError):
             Solver().acceleration = False
 
-    def test_errors(self):
+    def test_unknown_options_are_refused(self):
         with pytest.raises(ValueError, match="'speed' is not an option of Solver; use one of acceleration, accum"):
             GPower().set_params(solver__speed=3)
         with pytest.raises(ValueError, match="solver='paper' has no options to set"):
@@ -425,13 +425,13 @@ class TestSolver:
 
     @pytest.mark.parametrize(("penalty", "refit"), [("l0", None), ("l1", "norms")])
     @pytest.mark.parametrize("method", ["deflation", "block"])
-    def test_the_paper(self, penalty, refit, method):
+    def test_the_setting_of_the_paper_is_its_algorithm(self, penalty, refit, method):
         X, options = planted(), {"gamma": 0.1, "penalty": penalty, "method": method, "deflation": "projection"}
         solver = Solver("full", "largest_norm", refit, local_search=False, acceleration=False)
         expected = GPower(2, solver=solver, n_init=1, tol=1e-4, **options).fit(X)
         np.testing.assert_array_equal(GPower(2, solver="paper", **options).fit(X).components_, expected.components_)
 
-    def test_the_paper_at_another_tolerance(self):
+    def test_the_setting_of_the_paper_takes_another_tolerance(self):
         options = {"gamma": 0.1, "solver": "paper"}
         X = gaussian(40, 60, random_state=0)
         steps = [GPower(1, tol=tol, **options).fit(X).n_iter_[0] for tol in (1e-4, 1e-6, 1e-12)]

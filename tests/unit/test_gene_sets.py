@@ -17,7 +17,7 @@ def test_windows_line_ends_and_byte_order_mark(write):
     assert read_gmt(write("sets.gmt", "\ufeffA\td\tX\r\nB\td\tY\r\n")) == {"A": ("X",), "B": ("Y",)}
 
 
-def test_gzipped(write):
+def test_a_gzipped_file_is_read(write):
     assert read_gmt(str(write("sets.gmt.gz", gzip.compress(b"A\td\tX\n")))) == {"A": ("X",)}
 
 
@@ -39,6 +39,6 @@ def test_malformed_files_name_the_line(write, text, message):
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(TableError, match="there is no such file"):
         read_gmt(tmp_path / "absent.gmt")

@@ -164,12 +164,12 @@ class TestContent:
 
 
 class TestRefused:
-    def test_results_of_another_kind(self):
+    def test_results_of_another_kind_are_refused(self):
         message = "results: a report cannot show a ndarray; give results of sparsity_path, stability"
         with pytest.raises(TypeError, match=message):
             ReportResults.from_iterable([np.eye(2)])
 
-    def test_results_of_another_model(self):
+    def test_results_of_another_model_are_refused(self):
         path = sparsity_path(DATA.X, cardinalities=[3])
         with pytest.raises(ValueError, match="the SparsityPath is of 1 components, but the model has 3"):
             collect(MODEL, DATA.X, path)
@@ -178,15 +178,15 @@ class TestRefused:
             collect(MODEL, DATA.X, again)
 
     @pytest.mark.parametrize("which", ["sample_names", "feature_names"])
-    def test_too_few_names(self, which):
+    def test_too_few_names_are_refused(self, which):
         with pytest.raises(ValueError, match=f"{which} has 2 entries"):
             collect(**{which: ["a", "b"]})
 
-    def test_data_of_other_variables(self):
+    def test_data_of_other_variables_are_refused(self):
         with pytest.raises(ValueError, match="features"):
             collect(MODEL, DATA.X[:, :10])
 
-    def test_an_environment_without_the_packages(self, tmp_path, monkeypatch):
+    def test_missing_packages_are_named(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "bokeh", None)
         with pytest.raises(ImportError, match=r"A report needs bokeh.*: pip install bokeh jinja2 matplotlib openpyxl"):
             html_report(MODEL, DATA.X, tmp_path / "report.html")
@@ -194,7 +194,7 @@ class TestRefused:
 
 
 class TestText:
-    def test_three_sentences(self):
+    def test_the_summary_is_three_sentences(self):
         first, second, third = summarize_content(collect())
         assert first == (
             "A table of 60 samples × 150 variables was reduced to 3 sparse components of 8, 6 and 5 variables; "
@@ -293,7 +293,7 @@ class TestText:
         assert sentence in " ".join(describe_methods(found))
         assert collect().n_missing == 0
 
-    def test_how_numbers_were_chosen(self):
+    def test_the_choice_of_numbers_is_described(self):
         chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
         assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
@@ -395,7 +395,7 @@ class TestNotebook:
     def test_an_unfitted_model_shows_no_components(self):
         assert "<th>component</th>" not in GPower(2)._repr_html_()
 
-    def test_names_are_text(self):
+    def test_names_are_escaped(self):
         X = pd.DataFrame(DATA.X[:, :3], columns=["<script>x</script>", "b", "c"])
         shown = GPower(1, cardinality=3).fit(X)._repr_html_()
         assert "&lt;script&gt;x" in shown.rpartition("<table>")[2]

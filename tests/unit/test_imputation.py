@@ -122,7 +122,7 @@ def test_a_model_is_fitted_to_the_filled_table():
     np.testing.assert_array_equal(whole.components_, GPower(2, cardinality=4).fit(np.where(holes, 0.0, X)).components_)
 
 
-def test_float32_and_frames():
+def test_single_precision_and_frames_are_imputed():
     X, _ = with_holes(low_rank(0), 0.1)
     model = GPower(1, cardinality=3, missing="impute").fit(X.astype(np.float32))
     assert model.components_.dtype == np.float32

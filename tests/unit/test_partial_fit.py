@@ -56,7 +56,7 @@ def test_batches_give_the_answer_of_the_whole(options, sizes):
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_weights(sizes, scale):
+def test_weighted_batches_give_the_answer_of_the_whole(sizes, scale):
     wanted = GPower(2, cardinality=6, scale=scale).fit(X, sample_weight=WEIGHTS)
     assert_same(fit_batches(GPower(2, cardinality=6, scale=scale), X, sizes, WEIGHTS), wanted)
 
@@ -69,7 +69,7 @@ def test_a_weight_of_two_is_a_sample_seen_twice_but_for_the_divisor():
 
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("options", [{"cardinality": 6}, {"cardinality": 6, "scale": True}], ids=str)
-def test_sparse_batches(form, options):
+def test_sparse_batches_give_the_answer_of_dense_ones(form, options):
     batches = fit_batches(GPower(2, **options), sp.csr_matrix(COUNTS), SIZES["unequal"])
     assert_same(batches, GPower(2, **options).fit(COUNTS))
     other = GPower(2, **options).partial_fit(sp.csr_matrix(COUNTS).asformat(form))
@@ -128,7 +128,7 @@ def test_fit_discards_earlier_batches():
     assert_same(model.partial_fit(X), GPower(2, cardinality=6).fit(X))
 
 
-def test_scores_after_a_stream():
+def test_scores_after_a_stream_are_those_of_the_whole():
     model = fit_batches(GPower(2, cardinality=6, scale=True), X, SIZES["equal"])
     wanted = GPower(2, cardinality=6, scale=True).fit(X)
     np.testing.assert_allclose(model.transform(X), wanted.transform(X), atol=1e-8)
@@ -145,7 +145,7 @@ class TestErrors:
         with pytest.raises(ValueError, match="partial_fit keeps the covariance of samples, not the samples"):
             GPower(1, **options).partial_fit(X[:N] if "covariance" in options else X)
 
-    def test_too_many_variables(self):
+    def test_too_many_variables_are_refused(self):
         with pytest.raises(
             ValueError, match=rf"n_features={MAX_STREAM_FEATURES + 1} are more than {MAX_STREAM_FEATURES}; fit a file"
         ):

@@ -88,7 +88,7 @@ def test_points_are_the_scores(fitted, data):
     assert axes.get_legend() is None
 
 
-def test_sparse_samples(fitted, data):
+def test_scores_of_sparse_samples_are_drawn(fitted, data):
     offsets = plot_scores(fitted, sp.csr_array(data.X)).collections[0].get_offsets()
     np.testing.assert_allclose(offsets, fitted.transform(data.X)[:, :2], atol=1e-10)
 

@@ -202,13 +202,13 @@ def test_the_largest_at_the_dense_end_are_named(path, pitprops):
     np.testing.assert_allclose(others.reshape(9, -1)[:, -2], np.delete(end, np.argsort(-np.abs(end))[:4]))
 
 
-def test_no_names_at_all(path):
+def test_without_names_all_lines_are_others(path):
     axes = plot_path_loadings(path, n_names=0)
     assert not axes.texts
     assert labelled(axes)["others"].shape == (13 * (len(path) + 1), 2)
 
 
-def test_a_component_that_is_not_there(path):
+def test_a_component_that_is_not_there_is_refused(path):
     with pytest.raises(ValueError, match=r"component=3: the path has 3 component\(s\), counted from 0"):
         plot_path_loadings(path, 3)
     with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 13 variables"):

@@ -139,7 +139,7 @@ def test_the_matrix_itself_is_left_alone():
     assert (before != adata.X).nnz == 0
 
 
-def test_a_layer_and_an_embedding():
+def test_a_layer_or_an_embedding_is_fitted():
     adata = anndata.AnnData(np.zeros_like(COUNTS), layers={"log": COUNTS}, obsm={"other": COUNTS[:, :12]})
     sparse_pca(adata, 2, cardinality=5, layer="log")
     assert_stored(adata, reference())
@@ -150,7 +150,7 @@ def test_a_layer_and_an_embedding():
     assert adata.uns["second"]["params"]["obsm"] == "other"
 
 
-def test_without_centring():
+def test_centring_can_be_left_out():
     adata = cells("csr")
     sparse_pca(adata, 2, cardinality=5, zero_center=False, deflation="schur")
     assert_stored(adata, reference(center=False, deflation="schur"))
@@ -223,14 +223,14 @@ def test_help_shows_no_address():
 
 
 class TestErrors:
-    def test_objects_without_a_matrix(self):
+    def test_objects_without_a_matrix_are_refused(self):
         with pytest.raises(TypeError, match="takes an AnnData object, not ndarray; use GPower for a matrix"):
             sparse_pca(COUNTS)
         with pytest.raises(ValueError, match=r"adata\.X is None"):
             sparse_pca(anndata.AnnData(shape=(5, 4)))
 
     @pytest.mark.parametrize("name", ["layer", "obsm"])
-    def test_a_matrix_that_is_not_there(self, name):
+    def test_a_matrix_that_is_not_there_is_refused(self, name):
         with pytest.raises(ValueError, match=rf"{name}='missing' is not there; adata has \['own'\]"):
             sparse_pca(cells(**{f"{name}s" if name == "layer" else name: {"own": COUNTS}}), **{name: "missing"})
 
@@ -244,14 +244,14 @@ class TestErrors:
         ],
         ids=["no column", "too short", "numbers", "none"],
     )
-    def test_masks(self, mask, words):
+    def test_masks_that_choose_no_genes_are_refused(self, mask, words):
         with pytest.raises(ValueError, match=words):
             sparse_pca(cells(), mask_var=mask)
 
     @pytest.mark.parametrize(
         "option", [{"svd_solver": "arpack"}, {"chunked": True}, {"chunk_size": 100}, {"return_info": True}], ids=str
     )
-    def test_arguments_of_scanpy_that_mean_nothing_here(self, option):
+    def test_arguments_of_scanpy_that_mean_nothing_here_are_refused(self, option):
         with pytest.raises(TypeError, match=rf"{next(iter(option))}=.* of scanpy.pp.pca that has no meaning here: "):
             sparse_pca(cells(), 2, **option)
 
@@ -264,7 +264,7 @@ class TestErrors:
             ({"copy": True, "return_model": True}, "ask for one of them"),
         ],
     )
-    def test_options_that_exclude_each_other(self, options, message):
+    def test_options_that_exclude_each_other_are_refused(self, options, message):
         with pytest.raises(ValueError, match=message):
             sparse_pca(cells(obsm={"own": COUNTS}), 2, **options)
 

@@ -293,7 +293,7 @@ class TestBroken:
             ),
         ],
     )
-    def test_files_without_a_matrix(self, tmp_path, write, message):
+    def test_files_without_a_matrix_are_refused(self, tmp_path, write, message):
         get_error_message(write(tmp_path), message)
 
     @pytest.mark.parametrize(
@@ -304,12 +304,12 @@ class TestBroken:
             ("Parquet", "x.parquet: this is not a whole Parquet file"),
         ],
     )
-    def test_truncated_files(self, tmp_path, name, message):
+    def test_truncated_files_are_refused(self, tmp_path, name, message):
         path = STORES[name](tmp_path, X)
         path.write_bytes(path.read_bytes()[:2000])
         get_error_message(path, message)
 
-    def test_an_npy_cut_short_while_it_is_read(self, tmp_path):
+    def test_an_npy_cut_short_while_it_is_read_is_named(self, tmp_path):
         """Reading a map beyond the end of its file kills the process, so the reader checks the size."""
         path = npy(tmp_path / "x.npy", X)
         source = open_source(path)
@@ -318,34 +318,34 @@ class TestBroken:
             read_source_block(source, 100, 120)
 
     @pytest.mark.parametrize("shape", [(5,), (2, 3, 4)])
-    def test_another_number_of_dimensions(self, tmp_path, shape):
+    def test_another_number_of_dimensions_is_refused(self, tmp_path, shape):
         words = "a matrix has two dimensions, this array has the shape"
         get_error_message(npy(tmp_path / "x.npy", np.zeros(shape)), words, str(shape))
         get_error_message(hdf5(tmp_path / "x.h5", X=(np.zeros(shape), {})), words, "x.h5, X")
         get_error_message(zarr_array(tmp_path / "x.zarr", np.zeros(shape), shape, 3), words)
 
     @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-    def test_a_changed_chunk(self, tmp_path):
+    def test_a_changed_chunk_is_named(self, tmp_path):
         path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
         (path / "c" / "4" / "0").write_bytes(b"broken")
         get_error_message(path, "x.zarr, rows ", "could not be read")
         gc.collect()  # zarr leaves the tasks of the other chunks behind
 
     @pytest.mark.parametrize("zarr_format", [2, 3])
-    def test_a_chunk_that_is_missing(self, tmp_path, zarr_format):
+    def test_a_missing_chunk_raises_a_warning(self, tmp_path, zarr_format):
         path = zarr_array(tmp_path / "x.zarr", X, (100, N), zarr_format)
         (path / "c" / "4" / "0" if zarr_format == 3 else path / "4.0").unlink()
         with pytest.warns(UserWarning, match=r"x\.zarr: 1 of 10 chunks are not stored and read as 0\.0"):
             GPower(1, memory_limit=LIMIT).fit(path)
 
-    def test_a_missing_chunk_of_a_sparse_matrix(self, tmp_path):
+    def test_a_missing_chunk_of_a_sparse_matrix_raises_a_warning(self, tmp_path):
         path = STORES["AnnData zarr, CSR"](tmp_path, COUNTS)
         chunks = [f for f in (path / "X" / "data").rglob("*") if f.is_file() and not f.name.startswith((".z", "zarr"))]
         chunks[0].unlink()
         with pytest.warns(UserWarning, match=r"x\.zarr, X, data: 1 of 1 chunks are not stored"):
             open_source(path)
 
-    def test_a_folder_that_is_no_zarr(self, tmp_path):
+    def test_a_folder_that_is_no_zarr_is_refused(self, tmp_path):
         (tmp_path / "x.zarr").mkdir()
         get_error_message(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
 
@@ -363,7 +363,7 @@ class TestBroken:
             ("data", lambda v: v[: v.size // 2], ("X, rows", "could not be read")),
         ],
     )
-    def test_parts_of_a_sparse_matrix_that_do_not_fit_together(self, tmp_path, part, change, words):
+    def test_parts_of_a_sparse_matrix_that_do_not_fit_are_refused(self, tmp_path, part, change, words):
         path = STORES["h5ad, CSR"](tmp_path, COUNTS)
         with h5py.File(path, "r+") as file:
             values = change(file[f"X/{part}"][:])
@@ -371,7 +371,7 @@ class TestBroken:
             file[f"X/{part}"] = values
         assert f"x.h5ad, {words[0]}" in get_error_message(path, *words)
 
-    def test_a_sparse_matrix_without_a_shape(self, tmp_path):
+    def test_a_sparse_matrix_without_a_shape_is_refused(self, tmp_path):
         path = STORES["h5ad, CSR"](tmp_path, COUNTS)
         with h5py.File(path, "r+") as file:
             del file["X"].attrs["shape"]
@@ -398,13 +398,13 @@ class TestOtherFiles:
         for word in (str(path), *words):
             assert word in str(caught.value)
 
-    def test_external_storage(self, tmp_path, elsewhere):
+    def test_external_storage_is_refused(self, tmp_path, elsewhere):
         path = tmp_path / "x.h5"
         with h5py.File(path, "w") as file:
             file.create_dataset("X", X.shape, X.dtype, external=[(elsewhere / "secret.bin", 0, X.nbytes)])
         self.refused(path, "X: it has external storage in", "secret.bin")
 
-    def test_a_virtual_dataset(self, tmp_path, elsewhere):
+    def test_a_virtual_dataset_is_refused_unless_it_is_open(self, tmp_path, elsewhere):
         path = tmp_path / "x.h5"
         layout = h5py.VirtualLayout(X.shape, X.dtype)
         layout[:] = h5py.VirtualSource(elsewhere / "secret.h5", "X", X.shape)
@@ -415,7 +415,7 @@ class TestOtherFiles:
             np.testing.assert_array_equal(open_source(file["X"]).read_slice(0, P), X)
 
     @pytest.mark.parametrize("form", ["link", "through a soft link", "through a group"])
-    def test_an_external_link(self, tmp_path, elsewhere, form):
+    def test_an_external_link_is_refused(self, tmp_path, elsewhere, form):
         path = tmp_path / "x.h5"
         with h5py.File(path, "w") as file:
             where = "X" if form == "link" else "other"
@@ -425,7 +425,7 @@ class TestOtherFiles:
         self.refused(path, "is an external link to", "secret.h5")
 
     @pytest.mark.parametrize("part", ["X", "X/data", "X/indptr", "var", "var/_index", "obs/_index"])
-    def test_an_external_link_in_an_anndata(self, tmp_path, elsewhere, part):
+    def test_an_external_link_in_an_anndata_is_refused(self, tmp_path, elsewhere, part):
         path = STORES["h5ad, CSR"](tmp_path, COUNTS)
         with h5py.File(path, "r+") as file, h5py.File(elsewhere / "part.h5", "w") as other:
             file.copy(file[part], other, "part")
@@ -447,7 +447,7 @@ class TestOtherFiles:
             open_source(path, "dangling")
 
     @pytest.mark.parametrize("what", ["chunk", "folder", "metadata"])
-    def test_a_link_out_of_a_zarr_folder(self, tmp_path, what):
+    def test_a_link_out_of_a_zarr_folder_is_refused(self, tmp_path, what):
         path = zarr_array(tmp_path / "x.zarr", X, (100, N), 3)
         place = path / {"chunk": "c/4/0", "folder": "c/4", "metadata": "zarr.json"}[what]
         place.rename(tmp_path / "elsewhere")
@@ -461,7 +461,7 @@ class TestOtherFiles:
         (tmp_path / "x.zarr").symlink_to(path)
         np.testing.assert_array_equal(open_source(tmp_path / "x.zarr").read_slice(0, P), X)
 
-    def test_a_file_of_references(self, tmp_path):
+    def test_a_file_of_references_is_refused(self, tmp_path):
         path = tmp_path / "x.zarr"
         path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
         self.refused(path, "a zarr store is a folder; files of references to other files are not read")

@@ -67,11 +67,11 @@ class TestText:
     def test_a_comment_is_no_header_where_there_is_none(self, write):
         assert_table(read_table(write("t.csv", "# a,b,c\n1,2.5,-3\n4,5,6e-3\n"), header=False))
 
-    def test_one_column(self, write):
+    def test_one_column_is_a_table(self, write):
         assert_table(read_table(write("t.csv", "height\n1\n2\n")), ("height",), numbers=[[1.0], [2.0]])
 
     @pytest.mark.parametrize(("header", "features"), [("", None), ("a b c", FEATURES)])
-    def test_savetxt_round_trip(self, tmp_path, header, features):
+    def test_files_of_savetxt_are_read(self, tmp_path, header, features):
         np.savetxt(tmp_path / "t.txt", NUMBERS, header=header)
         assert_table(read_table(tmp_path / "t.txt"), features)
 
@@ -187,7 +187,7 @@ class TestTextErrors:
             (b'a,b\n1,"' + b"2,3\n" * 50_000, "not a text table"),  # a quote that never closes
         ],
     )
-    def test_other_files_under_the_name_of_text(self, write, content, message):
+    def test_other_files_under_the_name_of_text_are_refused(self, write, content, message):
         with pytest.raises(TableError, match=message):
             read_table(write("t.csv", content))
 
@@ -211,7 +211,7 @@ class TestTextErrors:
         ],
     )
     @pytest.mark.parametrize("option", ["index_col", "drop"])
-    def test_unknown_columns(self, write, option, column, message):
+    def test_unknown_columns_are_refused(self, write, option, column, message):
         path = write("t.csv", "a,b,c,d,e,f,g\n1,2,3,4,5,6,7\n")
         with pytest.raises(TableError, match=option + message):
             read_table(path, **{option: [column] if option == "drop" else column})
@@ -227,7 +227,7 @@ class TestTextErrors:
             (b"1,2\n", r"cannot be read.*gzip"),
         ],
     )
-    def test_truncated_and_other_files_under_the_name_of_gzip(self, write, content, message):
+    def test_truncated_and_other_files_under_the_name_of_gzip_are_refused(self, write, content, message):
         with pytest.raises(TableError, match=message):
             read_table(write("t.csv.gz", content))
 
@@ -236,7 +236,7 @@ class TestFiles:
     @pytest.mark.parametrize(
         ("name", "message"), [("nothing.csv", r"nothing\.csv: there is no such file"), ("", "this is a folder")]
     )
-    def test_missing_file_and_folder(self, tmp_path, name, message):
+    def test_missing_files_and_folders_are_named(self, tmp_path, name, message):
         with pytest.raises(TableError, match=message):
             read_table(tmp_path / name)
 
@@ -246,12 +246,12 @@ class TestFiles:
             read_table(write(name, "1,2\n"))
 
     @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.parquet"])
-    def test_empty(self, write, name):
+    def test_empty_files_are_refused(self, write, name):
         with pytest.raises(TableError, match="the file is empty"):
             read_table(write(name, ""))
 
     @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.mtx.gz", "t.parquet"])
-    def test_not_of_its_kind(self, write, name):
+    def test_files_of_another_kind_are_refused(self, write, name):
         with pytest.raises(TableError, match=r"not|cannot be read") as raised:
             read_table(write(name, "a,b,c\n1,2,3\n"))
         assert "\n" not in str(raised.value)
@@ -295,7 +295,7 @@ class TestNumPy:
             (np.array([["a", "b"]]), "real numbers, but this array holds str"),
         ],
     )
-    def test_arrays_that_are_no_table(self, tmp_path, array, message):
+    def test_arrays_that_are_no_table_are_refused(self, tmp_path, array, message):
         np.save(tmp_path / "t.npy", array)
         with pytest.raises(TableError, match=message):
             read_table(tmp_path / "t.npy")
@@ -309,7 +309,7 @@ class TestNumPy:
                 read_table(tmp_path / name)
 
     @pytest.mark.parametrize(("name", "save"), [("t.npy", np.save), ("t.npz", np.savez)])
-    def test_truncated(self, tmp_path, name, save):
+    def test_truncated_files_are_refused(self, tmp_path, name, save):
         path = tmp_path / name
         save(path, np.ones((50, 50)))
         path.write_bytes(path.read_bytes()[:-500])
@@ -337,7 +337,7 @@ class TestNumPy:
     @pytest.mark.parametrize(
         ("array", "message"), [(np.ones(3), "no table"), (np.array([[{}]], dtype=object), "object, not numbers")]
     )
-    def test_npz_without_a_table(self, tmp_path, array, message):
+    def test_npz_without_a_table_is_refused(self, tmp_path, array, message):
         np.savez(tmp_path / "t.npz", X=array)
         with pytest.raises(TableError, match=f"holds {message}"):
             read_table(tmp_path / "t.npz")
@@ -373,11 +373,11 @@ class TestSparse:
         assert sparse.issparse(table.X)
         np.testing.assert_array_equal(table.X.toarray(), NUMBERS)
 
-    def test_dense_matrix_market(self, tmp_path):
+    def test_dense_matrix_market_is_a_table(self, tmp_path):
         scipy_io.mmwrite(tmp_path / "t.mtx", NUMBERS)
         assert_table(read_table(tmp_path / "t.mtx"))
 
-    def test_without_samples(self, tmp_path):
+    def test_archives_without_samples_are_refused(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array((0, 4)))
         with pytest.raises(TableError, match="no samples"):
             read_table(tmp_path / "t.npz")
@@ -400,7 +400,7 @@ class TestParquet:
         assert_table(read_table(save(NUMBERS, columns=features, index=samples)), features, samples)
 
     @pytest.mark.parametrize("index_col", [None, 0, "id"])
-    def test_a_column_of_names(self, save, index_col):
+    def test_a_column_of_names_names_the_samples(self, save, index_col):
         path = save({"id": SAMPLES} | dict(zip(FEATURES, NUMBERS.T, strict=True)))
         assert_table(read_table(path, index_col=index_col), FEATURES, SAMPLES)
 
@@ -412,16 +412,16 @@ class TestParquet:
         assert read_table(save(NUMBERS.astype(np.float32), columns=FEATURES)).X.dtype == np.float32
 
     @pytest.mark.parametrize("drop", [["what"], [1], ["wh*"]])
-    def test_drop(self, save, drop):
+    def test_columns_are_dropped_by_name_position_and_pattern(self, save, drop):
         (first, *rest), (a, *others) = NUMBERS.T, FEATURES
         path = save({a: first, "what": ["pump", "ring"]} | dict(zip(others, rest, strict=True)))
         assert_table(read_table(path, drop=drop), FEATURES)
 
-    def test_several_row_groups(self, save):
+    def test_several_row_groups_are_one_table(self, save):
         X, samples = np.arange(30.0).reshape(10, 3), tuple(f"s{i}" for i in range(10))
         assert_table(read_table(save(X, columns=FEATURES, index=samples, row_group_size=4)), FEATURES, samples, X)
 
-    def test_names_of_several_levels(self, save):
+    def test_names_of_several_levels_become_text(self, save):
         index = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
         assert_table(read_table(save(NUMBERS, columns=FEATURES, index=index)), FEATURES, ("('a', 1)", "('b', 2)"))
 
@@ -442,7 +442,7 @@ class TestParquet:
         with pytest.raises(TableError, match=message):
             read_table(save(data), **options)
 
-    def test_a_damaged_middle(self, save):
+    def test_a_damaged_middle_is_named(self, save):
         path = save(np.random.default_rng(0).random((5000, 3)), columns=FEATURES)
         data = bytearray(path.read_bytes())
         data[4:400] = b"\xff" * 396
@@ -463,7 +463,7 @@ class TestLabelled:
         assert tuple(frame.columns) == FEATURES
         assert np.shares_memory(frame.to_numpy(), X)
 
-    def test_nothing_to_label(self):
+    def test_tables_without_names_and_sparse_ones_stay_as_they_are(self):
         S = sparse.csr_array(NUMBERS)
         assert Table(NUMBERS).to_frame_or_array() is NUMBERS
         assert Table(S, FEATURES).to_frame_or_array() is S
@@ -549,7 +549,7 @@ class TestHints:
         assert "covariance matrix" in self.find_hints(named)[0]
         assert self.find_hints(write_csv(tmp_path / "t.csv", self.X[:4], "abcd")) == []
 
-    def test_sparse(self, tmp_path):
+    def test_sparse_tables_have_no_hint(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
         assert self.find_hints(tmp_path / "t.npz") == []
 

@@ -76,7 +76,7 @@ class TestExactCardinality:
         assert 1 not in second
         assert model.explained_variance_[0] < model.explained_variance_[1]
 
-    def test_variables_by_name(self):
+    def test_variables_are_found_by_name(self):
         X = make_frame(4)
         model = GPower(1, cardinality=3, include=["gene7"], exclude=["gene2", 3], groups=None).fit(X)
         same = GPower(1, cardinality=3, include=7, exclude=[2, 3]).fit(X.to_numpy())
@@ -205,7 +205,7 @@ class TestPenalised:
             assert count_groups(model.components_[0]) == 3
             assert 5 in support_of(model.components_[0])
 
-    def test_a_block(self):
+    def test_units_of_a_block_have_their_own_rules(self):
         model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(make_table(5))
         assert not model.components_[0, 0]
         assert not model.components_[1, 3]
@@ -368,18 +368,18 @@ class TestRefused:
         with pytest.raises(ValueError, match=sentence):
             GPower(2, **level | rules).fit(make_table())
 
-    def test_a_constant_column_that_must_be_used(self):
+    def test_a_constant_column_that_must_be_used_is_refused(self):
         X = make_table()
         X[:, 4] = 1.0
         with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
             GPower(1, cardinality=3, include=[4]).fit(X)
 
-    def test_a_name_that_is_nearly_right(self):
+    def test_a_similar_name_is_suggested(self):
         message = "exclude names 'gene77', but no variable has this name; similar names are 'gene7'"
         with pytest.raises(ValueError, match=message):
             GPower(1, cardinality=3, exclude=["gene77"]).fit(make_frame())
 
-    def test_a_custom_penalty(self):
+    def test_rules_do_not_go_with_a_custom_penalty(self):
         from gpower.penalties.elementary import Cardinality
 
         with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
@@ -462,7 +462,7 @@ class TestOtherFunctions:
         with pytest.raises(ValueError, match=r"penalty_weights is a table of shape \(3, 1\)"):
             GPower(1, gamma=0.1, penalty_weights=pd.DataFrame({"w": [1, 2, 3]}, index=NAMES[:3])).fit(make_frame())
 
-    def test_batches_of_samples(self):
+    def test_batches_of_samples_follow_the_rules(self):
         X, options = make_table(2), {"cardinality": 2, "groups": GROUPS, "exclude": [3]}
         model = GPower(1, **options)
         for batch in np.array_split(X, 3):
