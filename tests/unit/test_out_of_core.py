@@ -148,6 +148,18 @@ def test_offsets_beyond_the_digits_of_the_type_are_subtracted_in_blocks(form, dt
     np.testing.assert_allclose(operator.columns(np.array([3, 7])), expected[:, [3, 7]], atol=tolerance * 20)
 
 
+def test_an_entry_stored_in_parts_counts_as_their_sum():
+    rng = np.random.default_rng(6)
+    rows, cols = np.repeat(np.arange(40), 20), rng.integers(0, 12, 800)  # many places twice
+    order = np.argsort(rows, kind="stable")
+    pointers = np.arange(0, 801, 20)
+    parts = sp.csr_matrix((rng.standard_normal(800), cols[order], pointers), (40, 12))
+    assert not parts.has_canonical_format
+    for options in ({"scale": True}, {"center": False}, {}):
+        found = GPower(2, gamma=0.1, n_init=1, memory_limit=4000, **options).fit(source(parts))
+        assert_same(found, GPower(2, gamma=0.1, n_init=1, **options).fit(parts.toarray()))
+
+
 class TestMemory:
     """Memory use stays within the limit for matrices of any size."""
 
