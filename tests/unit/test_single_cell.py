@@ -64,16 +64,7 @@ def assert_stored(adata, model, genes=slice(None), keys=("X_spca", "sPCs", "spca
     assert adata.uns[in_uns]["converged"].all()
 
 
-WHERE = [
-    "memory dense",
-    "memory csr",
-    "memory csc",
-    "backed dense",
-    "backed csr",
-    "backed csc",
-    "dask dense",
-    "dask csr",
-]
+IN_ONE_PIECE = [f"{kind} {form}" for kind in ("memory", "backed") for form in ("dense", "csr", "csc")]
 
 
 def open_cells(where, tmp_path):
@@ -82,7 +73,7 @@ def open_cells(where, tmp_path):
     return cells(form) if kind == "memory" else backed(tmp_path, form) if kind == "backed" else dask_cells(form)
 
 
-@pytest.mark.parametrize("where", WHERE)
+@pytest.mark.parametrize("where", [*IN_ONE_PIECE, "dask dense", "dask csr"])
 def test_scores_and_loadings_are_stored_for_every_kind_of_matrix(tmp_path, where):
     adata = open_cells(where, tmp_path)
     assert sparse_pca(adata, 2, cardinality=5, memory_limit=20_000 if "backed" in where else None) is None
