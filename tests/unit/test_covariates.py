@@ -41,7 +41,7 @@ def to_dask(X):
 
 
 def to_zarr(X):
-    stored = zarr.zeros(shape=X.shape, chunks=(7, 5), dtype=X.dtype)
+    stored = zarr.zeros(shape=X.shape, chunks=(len(X) // 5, X.shape[1] // 2), dtype=X.dtype)
     stored[:] = X
     return stored
 

@@ -216,11 +216,7 @@ def test_order_and_repetition_do_not_matter():
     [
         ({"cardinalities": []}, "cardinalities is empty; give at least one number"),
         ({"cardinalities": [2, 13]}, "contains 13: each entry must be a whole number .* between 1 and 12"),
-        ({"cardinalities": [0, 2]}, "cardinalities contains 0"),
-        ({"cardinalities": [-1]}, "cardinalities contains -1"),
-        ({"cardinalities": [2.5]}, "cardinalities contains 2.5"),
-        ({"cardinalities": [True]}, "cardinalities contains True"),
-        ({"cardinalities": ["5"]}, "cardinalities contains '5'"),
+        *(({"cardinalities": [2, bad]}, f"cardinalities contains {bad!r}") for bad in (0, -1, 2.5, True, "5")),
         ({"cardinalities": "5,10"}, "a sequence of numbers is needed, such as cardinalities="),
         ({"cardinalities": 5}, "cardinalities=5: a sequence of numbers is needed"),
         ({"gammas": [1.0]}, "gammas contains 1.0: each entry must be a fraction, from 0 to below 1"),
