@@ -91,7 +91,7 @@ def test_no_more_false_alarms_than_asked_for():
         ([np.inf, 1.5, 2.5, 3.25], True),
     ],
 )
-def test_kinds_of_columns(values, measured):
+def test_columns_of_many_different_numbers_are_measurements(values, measured):
     assert parse_metadata_column(values).is_continuous == measured
 
 
@@ -99,7 +99,7 @@ def test_whole_numbers_are_groups_in_their_order():
     assert list(parse_metadata_column([10, 2, 2, 10, 1]).groups) == ["1", "2", "10"]
 
 
-def test_columns_that_do_not_fit(scores):
+def test_columns_that_do_not_fit_are_refused(scores):
     with pytest.raises(ValueError, match="metadata: 'age' has 3 values, but there are 40 samples"):
         associate(scores, {"age": [1, 2, 3]})
     with pytest.raises(ValueError, match="metadata has no column"):

@@ -131,12 +131,12 @@ class TestCache:
         assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == body
         assert [asked for _, asked in archive.asked] == ["bytes=5-", None]
 
-    def test_no_such_file(self, archive, tmp_path):
+    def test_a_file_that_the_archive_lacks_is_named(self, archive, tmp_path):
         with pytest.raises(OSError, match=r"absent.txt: the archive answers 404 Not Found"):
             fetch_file(f"{archive.url}/absent.txt", folder=tmp_path)
         assert list(tmp_path.iterdir()) == []
 
-    def test_no_network(self, archive, tmp_path):
+    def test_without_a_network_the_place_for_the_file_is_named(self, archive, tmp_path):
         archive.shutdown()
         archive.server_close()
         with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.txt;"):
@@ -148,12 +148,12 @@ class TestCache:
         assert archive.asked == []
         assert (tmp_path / "table.txt.sha256").exists()
 
-    def test_without_pooch(self, monkeypatch, tmp_path):
+    def test_the_missing_package_is_named(self, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "pooch", None)
         with pytest.raises(ImportError, match=r"Downloads need pooch: pip install pooch"):
             fetch_file("http://127.0.0.1/table.txt", folder=tmp_path)
 
-    def test_folder(self, monkeypatch, tmp_path):
+    def test_the_folder_comes_from_the_argument_or_the_environment(self, monkeypatch, tmp_path):
         monkeypatch.setenv("GPOWER_DATA", str(tmp_path / "mine"))
         assert cache_folder() == tmp_path / "mine"
         assert cache_folder(tmp_path) == tmp_path
@@ -173,7 +173,7 @@ class TestCohorts:
         return archive
 
     @pytest.mark.parametrize("fetch", [cohorts.fetch_wang, cohorts.fetch_sotiriou])
-    def test_geo(self, geo, tmp_path, fetch):
+    def test_series_of_geo_are_tables_of_genes(self, geo, tmp_path, fetch):
         cohort = fetch(folder=tmp_path)
         np.testing.assert_array_equal(cohort.X, [[6], [7]])
         assert cohort.feature_names == ("TP53",)
@@ -184,18 +184,11 @@ class TestCohorts:
     def test_geo_without_a_platform_has_probes(self, geo, tmp_path):
         assert cohorts.fetch_geo_series("GSE2034", folder=tmp_path).feature_names == ("1_at", "2_at")
 
-    @pytest.mark.parametrize(
-        ("accession", "shelf"),
-        [("GSE1", "GSEnnn"), ("GSE2034", "GSE2nnn"), ("GSE123456", "GSE123nnn"), ("GPL96", "GPLnnn")],
-    )
-    def test_shelves_of_geo(self, accession, shelf):
-        assert cohorts._shelf(accession) == shelf
-
-    def test_accessions(self, tmp_path):
+    def test_what_is_no_accession_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="'2034' is not an accession of GEO; write it as GSE2034"):
             cohorts.fetch_geo_series("2034", folder=tmp_path)
 
-    def test_vijver(self, archive, monkeypatch, tmp_path):
+    def test_the_nki_archive_is_a_table_of_genes(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_NKI", f"{archive.url}/ZipFiles295Samples.zip")
         table = "\t\tSample 4\t\t\t\t\nSubstance\tGene\tLog Ratio\tE\tP\tI\tF\nP1\tTP53\t0.5\t0\t0\t0\t1\n"
         archive.files["/ZipFiles295Samples.zip"] = zipped({"Table_NKI_295_1.txt": table})
@@ -203,7 +196,7 @@ class TestCohorts:
         np.testing.assert_array_equal(cohort.X, [[0.5]])
         assert (cohort.feature_names, cohort.sample_names) == (("TP53",), ("Sample 4",))
 
-    def test_naderi(self, archive, monkeypatch, tmp_path):
+    def test_an_experiment_of_arrayexpress_is_a_table_of_genes(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
         files = [{"path": "E-UCON-1.sdrf.txt"}, {"path": "E-UCON-1.processed.1.zip", "size": 9}]
         study = {"accno": "E-UCON-1", "section": {"subsections": [{"files": [files]}]}}
@@ -229,7 +222,7 @@ class TestCohorts:
         with pytest.raises(ValueError, match="not the archive's description of an experiment"):
             cohorts.fetch_arrayexpress("E-X-2", folder=tmp_path)
 
-    def test_files_for_the_experiments(self, monkeypatch, tmp_path):
+    def test_cohorts_are_written_for_the_experiments(self, monkeypatch, tmp_path):
         X = np.outer(np.arange(5.0), [1, 2, 3, 0])
         X[3, 2], X[:, 3] = np.nan, np.nan
         table = Table(X, ("A", "B", "C", "D"))
@@ -246,15 +239,6 @@ def zipped(files):
         for name, text in files.items():
             archive.writestr(name, text)
     return packed.getvalue()
-
-
-@pytest.fixture
-def write(tmp_path):
-    def _write(name, text):
-        (tmp_path / name).write_text(text)
-        return tmp_path / name
-
-    return _write
 
 
 MATRIX = (
@@ -289,7 +273,7 @@ class TestArrayExpress:
             ("Assay REF\ts1\n", None, "the file has fewer than two lines"),
         ],
     )
-    def test_malformed(self, write, text, value, message):
+    def test_malformed_matrices_are_refused(self, write, text, value, message):
         with pytest.raises(TableError, match=message):
             read_arrayexpress(write("m.txt", text), value=value)
 
@@ -312,14 +296,10 @@ class TestNki:
     SECOND = nki_table(["Sample 7"], [("P1", "TP53", 0.5), ("P2", "", 1), ("P3", "TP53", -0.5)])
 
     @pytest.fixture
-    def archive(self, tmp_path):
+    def archive(self, write):
         def pack(**tables):
-            path = tmp_path / "ZipFiles295Samples.zip"
-            with zipfile.ZipFile(path, "w") as file:
-                file.writestr("Readme.txt", "five columns per sample")
-                for name, text in tables.items():
-                    file.writestr(f"{name}.txt", text)
-            return path
+            files = {f"{name}.txt": text for name, text in tables.items()}
+            return write("ZipFiles295Samples.zip", zipped({"Readme.txt": "five columns per sample"} | files))
 
         return pack
 
@@ -332,7 +312,7 @@ class TestNki:
         np.testing.assert_allclose(genes.X, [[0.2], [0.2], [0.0]], atol=1e-15)
         assert genes.feature_names == ("TP53",)
 
-    def test_malformed(self, archive, tmp_path):
+    def test_malformed_archives_are_refused(self, archive, tmp_path):
         with pytest.raises(TableError, match=r"Table_NKI_295_2.txt: its probes are not those of Table_NKI_295_1.txt"):
             read_nki(archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND.replace("P3", "P9")))
         with pytest.raises(TableError, match=r"holds no table of samples, but Readme.txt"):

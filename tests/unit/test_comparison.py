@@ -1,8 +1,8 @@
 """Comparison of all methods at equal cardinality by the same measures."""
 
-import sys
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -156,17 +156,7 @@ def test_a_name_that_was_not_compared_is_refused(table):
         table["lasso"]
 
 
-def test_missing_extras_are_named(table, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"pip install .*pandas"):
-        table.to_frame()
-    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(ImportError, match="pip install matplotlib"):
-        table.plot()
-
-
 def test_the_picture_orders_the_methods_and_names_those_that_do_not_run():
-    plt = pytest.importorskip("matplotlib.pyplot")
     covariance = compare(
         PITPROPS, cardinality=4, covariance="precomputed", methods=["scikit-learn", "thresholding", "gpower-l0"]
     )

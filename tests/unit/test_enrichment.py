@@ -2,8 +2,8 @@
 
 import math
 import sys
-from itertools import combinations
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
@@ -34,21 +34,6 @@ def by_fisher(support, members, n=20):
 
 
 class TestPValues:
-    def test_by_hand(self):
-        # 20 genes, 5 selected, a set of 4, 3 of them selected:
-        # (C(4,3) C(16,2) + C(4,4) C(16,1)) / C(20,5) = (4·120 + 1·16) / 15504 = 496 / 15504.
-        result = enrich(loadings([0, 1, 2, 10, 11]), {"S": ["g0", "g1", "g2", "g3"]}, genes=TWENTY)
-        assert result.overlaps.tolist() == [[3]]
-        assert result.p_values[0, 0] == pytest.approx(496 / 15504, rel=1e-12)
-        assert result.index == 1.0
-
-    def test_is_the_share_of_all_selections_that_share_as_much(self):
-        members, support = {0, 1, 2, 3}, (0, 1, 8)
-        n_as_many = sum(len(members & set(drawn)) >= 2 for drawn in combinations(range(9), 3))
-        genes = TWENTY[:9]
-        result = enrich(loadings(support, n=9), {"S": [genes[j] for j in members]}, genes=genes)
-        assert result.p_values[0, 0] == pytest.approx(n_as_many / math.comb(9, 3), rel=1e-12)
-
     @given(
         st.sets(st.integers(0, 19), min_size=1, max_size=19),
         st.lists(st.sets(st.integers(0, 19), min_size=1), min_size=1, max_size=6),
@@ -68,7 +53,7 @@ class TestPValues:
 
 
 class TestCorrection:
-    def test_scopes(self):
+    def test_p_values_are_adjusted_within_their_scope(self):
         supports = [[0, 1, 2, 3], [0, 8, 12, 19], [4, 5, 6, 13]]
         gene_sets = {"A": TWENTY[:4], "B": TWENTY[4:8], "C": TWENTY[8:12], "D": TWENTY[12:20]}
         each = enrich(loadings(*supports), gene_sets, genes=TWENTY)
@@ -139,11 +124,11 @@ class TestSelection:
             ({"alpha": "x"}, "alpha='x': a finite number"),
         ],
     )
-    def test_errors(self, options, message):
+    def test_invalid_options_are_refused(self, options, message):
         with pytest.raises(ValueError, match=message):
             enrich(loadings([0]), {"S": ["g0"]}, **({"genes": TWENTY} | options))
 
-    def test_unfitted_model_and_nan(self):
+    def test_unfitted_models_and_missing_loadings_are_refused(self):
         with pytest.raises(ValueError, match="The GPower is not fitted; call fit first"):
             enrich(GPower(2), {"S": ["g0"]}, genes=TWENTY)
         with pytest.raises(ValueError, match="The loadings contain NaN or infinity; fit the model again without them"):
@@ -196,7 +181,7 @@ class TestNames:
 
 
 class TestResult:
-    def test_frame(self):
+    def test_the_frame_lists_overlapping_sets_by_p_value(self):
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         frame = enrich(loadings([0, 1, 2], [19]), gene_sets, genes=TWENTY).to_frame()
         assert frame["gene_set"].tolist() == ["found", "both", "both"]
@@ -209,7 +194,7 @@ class TestResult:
         assert first["genes"] == "g0 g1 g2"
         assert frame["enriched"].tolist() == [True, False, False]
 
-    def test_frame_without_pandas(self, monkeypatch):
+    def test_without_pandas_there_are_records(self, monkeypatch):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
         monkeypatch.setitem(sys.modules, "pandas", None)
         with pytest.raises(ImportError, match=r"need pandas: pip install .*pandas"):
@@ -239,8 +224,7 @@ class TestResult:
         assert result.index == 0.25
         assert enrich(loadings([0, 1, 2]), gene_sets, genes=TWENTY).index == 0.25
 
-    def test_plot(self):
-        plt = pytest.importorskip("matplotlib.pyplot")
+    def test_the_figure_shows_the_smallest_p_values(self):
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         result = enrich(loadings([0, 1, 2], [5, 19]), gene_sets, genes=TWENTY)
         figure, axes = plt.subplots()

@@ -5,7 +5,6 @@ import itertools
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
 from gpower import GPower, Solver
@@ -52,24 +51,13 @@ def test_containers_agree(formulation, shape):
     expected = GPower(3, **kwargs).fit(X)
     # A block's total is flat to the square of the distance of its loadings from the best.
     atol = 1e-6 if formulation == "block cardinality" else 1e-8
-    for make in (np.asfortranarray, sp.csr_array, sp.csc_matrix):
-        found = GPower(3, **kwargs).fit(make(X))
-        np.testing.assert_allclose(found.components_, expected.components_, atol=atol)
-        np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
+    sparse = GPower(3, **kwargs).fit(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.components_, expected.components_, atol=atol)
+    np.testing.assert_allclose(sparse.explained_variance_, expected.explained_variance_, rtol=1e-8)
     precomputed = GPower(3, covariance="precomputed", **kwargs).fit(np.cov(X.T))
     np.testing.assert_allclose(precomputed.components_, expected.components_, atol=atol)
     single = GPower(3, **kwargs).fit(X.astype(np.float32))
     np.testing.assert_allclose(single.explained_variance_.sum(), expected.explained_variance_.sum(), rtol=1e-3)
-
-
-def test_the_covariance_of_tall_data_and_the_data_agree():
-    X = mixed(120, 25)
-    reduced, _ = as_operator(X)
-    kept, _ = as_operator(X, reduce_tall=False)
-    assert not reduced.has_samples
-    assert kept.has_samples
-    T = np.random.default_rng(0).standard_normal((25, 2))
-    np.testing.assert_allclose(reduced.correlate(reduced.combine(T)), kept.correlate(kept.combine(T)), atol=1e-10)
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
@@ -91,46 +79,6 @@ def test_no_penalty_is_pca(penalty, shape, options):
     np.testing.assert_allclose(model.components_, orient(pca.components_.T).T, atol=1e-8)
     np.testing.assert_allclose(model.explained_variance_, pca.explained_variance_, rtol=1e-8)
     np.testing.assert_allclose(model.explained_variance_ratio_, pca.explained_variance_ratio_, rtol=1e-8)
-
-
-def test_all_variables_is_pca_too():
-    X = mixed(30, 12)
-    np.testing.assert_allclose(
-        GPower(2, cardinality=12).fit(X).components_, GPower(2, gamma=0.0).fit(X).components_, atol=1e-8
-    )
-
-
-@pytest.mark.parametrize("options", [{}, {"method": "block", "mu": (3, 2, 1)}], ids=["deflation", "block"])
-def test_the_ascent_itself_reaches_pca_on_separated_spectra(options):
-    rng = np.random.default_rng(0)
-    U, _ = np.linalg.qr(rng.standard_normal((30, 6)))
-    V, _ = np.linalg.qr(rng.standard_normal((40, 6)))
-    X = U * [32, 16, 8, 4, 2, 1] @ V.T
-    kwargs = {"gamma": 0.0, "center": False, **options}
-    exact = GPower(3, **kwargs).fit(X)
-    ascended = GPower(3, **kwargs, tol=1e-14, solver=Solver("full", refit=None)).fit(X)
-    np.testing.assert_allclose(ascended.components_, exact.components_, atol=1e-5)
-
-
-def brute_force(S, k):
-    return max(np.linalg.eigvalsh(S[np.ix_(J, J)])[-1] for J in itertools.combinations(range(len(S)), k))
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_exact_cardinality_is_optimal_on_small_problems(seed):
-    X = np.random.default_rng(seed).standard_normal((10, 9))
-    S = np.cov(X.T)
-    for k in (1, 2, 3, 5, 8):
-        model = GPower(1, cardinality=k, covariance="precomputed").fit(S)
-        assert model.explained_variance_[0] <= brute_force(S, k) * (1 + 1e-12)
-        np.testing.assert_allclose(model.explained_variance_[0], brute_force(S, k), rtol=1e-10)
-
-
-def test_wine_where_greedy_fails():
-    S = np.corrcoef(load_wine().data.T)
-    for k, proven in {2: 1.864564, 3: 2.569721, 4: 3.082031, 5: 3.439778, 10: 4.594293}.items():
-        found = GPower(1, cardinality=k, covariance="precomputed").fit(S).explained_variance_[0]
-        np.testing.assert_allclose(found, proven, atol=1e-6)
 
 
 @pytest.mark.parametrize("formulation", ["l0", "l1", "cardinality", "block l1", "schur"])

@@ -7,30 +7,18 @@ import pytest
 from gpower.datasets import TableError, read_gmt
 
 
-@pytest.fixture
-def gmt(tmp_path):
-    def write(text):
-        path = tmp_path / "sets.gmt"
-        path.write_bytes(text.encode())
-        return path
-
-    return write
-
-
-def test_sets_in_their_order_with_each_gene_once(gmt):
-    path = gmt("B\thttp://b\tX\tY\tX\n\n# a remark\nA\t\tZ\t\t\n")
+def test_sets_in_their_order_with_each_gene_once(write):
+    path = write("sets.gmt", "B\thttp://b\tX\tY\tX\n\n# a remark\nA\t\tZ\t\t\n")
     assert read_gmt(path) == {"B": ("X", "Y"), "A": ("Z",)}
     assert list(read_gmt(path)) == ["B", "A"]
 
 
-def test_windows_line_ends_and_byte_order_mark(gmt):
-    assert read_gmt(gmt("\ufeffA\td\tX\r\nB\td\tY\r\n")) == {"A": ("X",), "B": ("Y",)}
+def test_windows_line_ends_and_byte_order_mark(write):
+    assert read_gmt(write("sets.gmt", "\ufeffA\td\tX\r\nB\td\tY\r\n")) == {"A": ("X",), "B": ("Y",)}
 
 
-def test_gzipped(tmp_path):
-    path = tmp_path / "sets.gmt.gz"
-    path.write_bytes(gzip.compress(b"A\td\tX\n"))
-    assert read_gmt(str(path)) == {"A": ("X",)}
+def test_a_gzipped_file_is_read(write):
+    assert read_gmt(str(write("sets.gmt.gz", gzip.compress(b"A\td\tX\n")))) == {"A": ("X",)}
 
 
 @pytest.mark.parametrize(
@@ -44,13 +32,13 @@ def test_gzipped(tmp_path):
         ("\n# only a remark\n", r"the file contains no gene set"),
     ],
 )
-def test_malformed_files_name_the_line(gmt, text, message):
-    path = gmt(text)
+def test_malformed_files_name_the_line(write, text, message):
+    path = write("sets.gmt", text)
     with pytest.raises(TableError, match=message) as caught:
         read_gmt(path)
     assert str(path) in str(caught.value)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path):
     with pytest.raises(TableError, match="there is no such file"):
         read_gmt(tmp_path / "absent.gmt")

@@ -4,6 +4,7 @@ import gzip
 
 import numpy as np
 import pytest
+from tests.tables import assert_table
 
 from gpower._utils.messages import use_param_formatter
 from gpower.cli.hints import find_table_hints
@@ -44,32 +45,29 @@ NAN = np.nan
 
 
 @pytest.fixture
-def write(tmp_path):
-    def _write(name, text):
-        path = tmp_path / name
-        data = text.encode("latin-1")
-        path.write_bytes(gzip.compress(data) if name.endswith(".gz") else data)
-        return path
+def write(write):
+    """Return a function that writes text in Latin-1, gzipped if the name of the file says so."""
 
-    return _write
+    def write_latin(name, text):
+        content = text.encode("latin-1")
+        return write(name, gzip.compress(content) if name.endswith(".gz") else content)
+
+    return write_latin
 
 
 class TestGeo:
     @pytest.mark.parametrize("name", ["GSE0_series_matrix.txt", "GSE0_series_matrix.txt.gz", "mine.tsv"])
     @pytest.mark.parametrize("text", [SERIES, "\n" + SERIES, SERIES[SERIES.index("!Sample") :]])
-    def test_probes(self, write, name, text):
+    def test_a_series_matrix_is_a_table_of_probes(self, write, name, text):
         series = read_table(write(name, text))
-        np.testing.assert_array_equal(series.X, [[7, 5, 1, 3], [8, NAN, 1, NAN], [9, 9, 2, 6]])
-        assert series.feature_names == ("1_at", "2_at", "3_at", "4_x_at")
-        assert series.sample_names == ("GSM1", "GSM2", "GSM3")
+        numbers = [[7, 5, 1, 3], [8, NAN, 1, NAN], [9, 9, 2, 6]]
+        assert_table(series, ("1_at", "2_at", "3_at", "4_x_at"), ("GSM1", "GSM2", "GSM3"), numbers)
         assert series.notes == ()
         assert type(series) is Table
 
-    def test_genes(self, write):
+    def test_a_platform_turns_probes_into_genes(self, write):
         series = read_table(write("s.txt", SERIES), platform=write("GPL0.annot.gz", ANNOTATION))
-        assert series.feature_names == ("MDM2", "TP53")
-        assert series.sample_names == ("GSM1", "GSM2", "GSM3")
-        np.testing.assert_array_equal(series.X, [[3, 6], [NAN, 8], [6, 9]])
+        assert_table(series, ("MDM2", "TP53"), ("GSM1", "GSM2", "GSM3"), [[3, 6], [NAN, 8], [6, 9]])
         note = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
         assert series.notes == (note,)
 
@@ -90,7 +88,7 @@ class TestGeo:
         series = read_table(write("s.txt", SERIES), drop=["GSM2"], complete=True)
         assert series.sample_names == ("GSM1", "GSM3")
 
-    def test_complete(self, write):
+    def test_incomplete_samples_are_refused_if_asked(self, write):
         path, platform = write("s.txt", SERIES), write("GPL0.annot", ANNOTATION)
         with pytest.raises(MissingCellError, match=r"line 12, column 'GSM2' is empty where a number belongs"):
             read_table(path, complete=True)
@@ -101,16 +99,16 @@ class TestGeo:
         np.testing.assert_array_equal(whole.X[1], [5, 8])
 
     @pytest.mark.parametrize("option", [{"transpose": True}, {"index_col": 0}, {"header": True}, {"key": "X"}])
-    def test_options_that_mean_nothing_to_it(self, write, option):
+    def test_options_that_mean_nothing_to_it_are_refused(self, write, option):
         message = "has no meaning for a series matrix of GEO; leave it out"
         with use_param_formatter(format_flag), pytest.raises(TableError, match=message) as caught:
             read_table(write("s.txt", SERIES), **option)
         assert f"--{next(iter(option)).replace('_', '-')}" in str(caught.value)
 
-    def test_free_text_in_another_encoding(self, write):
+    def test_free_text_may_have_another_encoding(self, write):
         assert read_table(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)
 
-    def test_tabs_at_the_ends_of_lines(self, write):
+    def test_tabs_at_the_ends_of_lines_are_ignored(self, write):
         text = SERIES.replace("\t7\t8\t9", "\t7\t8\t9\t\t")
         np.testing.assert_array_equal(read_table(write("s.txt", text)).X[:, 0], [7, 8, 9])
 
@@ -138,16 +136,14 @@ class TestGeo:
 
 
 class TestPlatform:
-    def test_of_a_plain_table(self, write):
+    def test_a_platform_turns_the_probes_of_a_plain_table_into_genes(self, write):
         path = write("mine.csv", "sample,1_at,2_at,3_at,2_at\na,1,3,9,5\nb,2,4,9,6\n")
-        table = read_table(path, platform=write("g.annot", ANNOTATION))
-        np.testing.assert_array_equal(table.X, [[3], [4]])
-        assert (table.feature_names, table.sample_names) == (("TP53",), ("a", "b"))
+        assert_table(read_table(path, platform=write("g.annot", ANNOTATION)), ("TP53",), ("a", "b"), [[3], [4]])
         turned = write("turned.csv", "probe,a,b\n1_at,1,2\n4_x_at,3,4\n")
         table = read_table(turned, transpose=True, platform=write("g.annot", ANNOTATION))
         assert table.feature_names == ("MDM2", "TP53")
 
-    def test_a_manufacturers_table(self, write):
+    def test_a_table_of_the_manufacturer_is_read(self, write):
         text = '#%create\n\n"Probe Set ID","Title","Gene Symbol"\n"1_at","one, two","TP53"\n"2_at","","---"\n'
         assert read_probe_genes(write("HG-U133A.na36.annot.csv", text)) == {"1_at": "TP53"}
 
@@ -156,10 +152,10 @@ class TestPlatform:
         assert "1_at" in read_probe_genes(write("g.soft", text))
         assert "ID_REF" not in read_probe_genes(write("g.soft", text))
 
-    def test_one_gene_each(self, write):
+    def test_probes_of_one_gene_are_kept(self, write):
         assert read_probe_genes(write("g.annot", ANNOTATION)) == {"1_at": "TP53", "2_at": "TP53", "4_x_at": "MDM2"}
 
-    def test_array_design(self, write):
+    def test_an_array_design_is_read(self, write):
         text = (
             "Array Design Name\tmade up\nPrinting Protocol\tnone\n\n[main]\n"
             "Block Column\tReporter Name\tReporter Database Entry [hugo]\tComposite Element Name\n"
@@ -185,7 +181,7 @@ class TestPlatform:
             ("", "no line has a heading of probes"),
         ],
     )
-    def test_malformed(self, write, text, message):
+    def test_malformed_platforms_are_refused(self, write, text, message):
         with pytest.raises(TableError, match=message):
             read_probe_genes(write("p.txt", text))
 
@@ -198,11 +194,10 @@ class TestCollapse:
         np.testing.assert_array_equal(table.X, [[2.5, 7], [1.5, 7]])
 
     def test_all_probes_of_a_gene_missing(self):
-        table = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
-        np.testing.assert_array_equal(table.X, [[NAN, 7], [NAN, 7]])
-        assert table.sample_names == ("s1", "s2")
+        collapsed = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
+        assert_table(collapsed, ("G", "H"), ("s1", "s2"), [[NAN, 7], [NAN, 7]])
 
-    def test_errors(self):
+    def test_probes_of_another_platform_are_refused(self):
         with pytest.raises(ValueError, match=r"None of the 4 probes of the table \(a, b, c\).*of the platform"):
             collapse_probes(self.TABLE, {"1_at": "G"})
         with pytest.raises(ValueError, match="no names of probes"):

@@ -51,24 +51,16 @@ def test_a_fit_with_one_variable_less_misses_the_share(begin):
             assert k == 1 or np.linalg.norm(A @ less.components_[j]) ** 2 < enough * (1 - 1e-9)
 
 
-def test_every_component_reaches_its_share_at_its_step():
-    X = make_table(3)
-    model = GPower(2, cardinality=[0.9, 0.5]).fit(X)
-    first = GPower(2, cardinality=[int(model.cardinality_[0]), 12]).fit(X)
-    assert model.objective_[1] >= 0.5 * first.objective_[1] * (1 - 1e-9)
-    assert np.all(model.cardinality_ < 12)
-
-
 @pytest.mark.parametrize(
     "options", [{"penalty": "l1"}, {"positive": True}, {"variance": "l1"}, {"solver": Solver("working_set")}]
 )
-def test_shares_of_other_formulations(options):
+def test_larger_shares_need_more_variables_in_other_formulations(options):
     X = make_table(4)
     half, most = (GPower(1, cardinality=share, **options).fit(X) for share in (0.5, 0.99))
     assert 1 <= half.cardinality_[0] < most.cardinality_[0] <= 12
 
 
-def test_shares_by_groups():
+def test_a_share_selects_the_fewest_groups():
     X = make_table(5)
     model = GPower(1, cardinality=0.8, groups=GROUPS, include=[5], exclude=[0]).fit(X)
     S = compute_scatter(X)
@@ -78,7 +70,7 @@ def test_shares_by_groups():
     assert counted == next(k for k, value in enumerate(best, 1) if value >= enough)
 
 
-def test_a_path_at_a_share():
+def test_a_path_has_the_point_of_a_share():
     path = sparsity_path(make_table(6))
     model = path.at(share=0.8)
     at = path.grid.tolist().index(model.cardinality)

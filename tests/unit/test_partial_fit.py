@@ -5,12 +5,10 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from hypothesis import given
-from hypothesis import strategies as st
 
 from gpower import GPower, Solver
 from gpower.io.stores.source import MatrixSource
-from gpower.operators.running_moments import MAX_STREAM_FEATURES, RunningMoments
+from gpower.operators.running_moments import MAX_STREAM_FEATURES
 
 P, N = 200, 40
 rng = np.random.default_rng(0)
@@ -58,7 +56,7 @@ def test_batches_give_the_answer_of_the_whole(options, sizes):
 
 @pytest.mark.parametrize("scale", [False, True])
 @pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_weights(sizes, scale):
+def test_weighted_batches_give_the_answer_of_the_whole(sizes, scale):
     wanted = GPower(2, cardinality=6, scale=scale).fit(X, sample_weight=WEIGHTS)
     assert_same(fit_batches(GPower(2, cardinality=6, scale=scale), X, sizes, WEIGHTS), wanted)
 
@@ -71,7 +69,7 @@ def test_a_weight_of_two_is_a_sample_seen_twice_but_for_the_divisor():
 
 @pytest.mark.parametrize("form", ["csr", "csc"])
 @pytest.mark.parametrize("options", [{"cardinality": 6}, {"cardinality": 6, "scale": True}], ids=str)
-def test_sparse_batches(form, options):
+def test_sparse_batches_give_the_answer_of_dense_ones(form, options):
     batches = fit_batches(GPower(2, **options), sp.csr_matrix(COUNTS), SIZES["unequal"])
     assert_same(batches, GPower(2, **options).fit(COUNTS))
     other = GPower(2, **options).partial_fit(sp.csr_matrix(COUNTS).asformat(form))
@@ -130,25 +128,11 @@ def test_fit_discards_earlier_batches():
     assert_same(model.partial_fit(X), GPower(2, cardinality=6).fit(X))
 
 
-def test_scores_after_a_stream():
+def test_scores_after_a_stream_are_those_of_the_whole():
     model = fit_batches(GPower(2, cardinality=6, scale=True), X, SIZES["equal"])
     wanted = GPower(2, cardinality=6, scale=True).fit(X)
     np.testing.assert_allclose(model.transform(X), wanted.transform(X), atol=1e-8)
     assert model.score(X) == pytest.approx(wanted.score(X))
-
-
-@given(st.integers(1, 11), st.integers(0, 2**31))
-def test_moments_do_not_depend_on_the_batches(cut, seed):
-    generator = np.random.default_rng(seed)
-    A = generator.standard_normal((12, 3)) * 10.0 ** generator.integers(-3, 4, 3) + generator.integers(-5, 5, 3)
-    w = generator.uniform(0.1, 2, 12)
-    both = RunningMoments.from_batch(A[:cut], w[:cut]).merge(RunningMoments.from_batch(A[cut:], w[cut:]))
-    mean = w @ A / w.sum()
-    scatter = (A - mean).T @ (w[:, None] * (A - mean))
-    size = np.sqrt(np.outer(np.diagonal(scatter), np.diagonal(scatter)))
-    np.testing.assert_allclose(both.mean, mean, rtol=1e-12, atol=1e-12)
-    assert np.all(np.abs(both.scatter - scatter) <= 1e-11 * size)
-    assert both.total_weight == pytest.approx(w.sum())
 
 
 class TestErrors:
@@ -161,15 +145,11 @@ class TestErrors:
         with pytest.raises(ValueError, match="partial_fit keeps the covariance of samples, not the samples"):
             GPower(1, **options).partial_fit(X[:N] if "covariance" in options else X)
 
-    def test_too_many_variables(self):
+    def test_too_many_variables_are_refused(self):
         with pytest.raises(
             ValueError, match=rf"n_features={MAX_STREAM_FEATURES + 1} are more than {MAX_STREAM_FEATURES}; fit a file"
         ):
             GPower(1).partial_fit(np.zeros((2, MAX_STREAM_FEATURES + 1)))
-
-    def test_another_number_of_variables(self):
-        with pytest.raises(ValueError, match="X has 10 features, but GPower is expecting 40"):
-            GPower(1).partial_fit(X).partial_fit(X[:, :10])
 
     def test_a_batch_with_a_hole_changes_nothing(self):
         model = GPower(2, cardinality=6).partial_fit(X[:100])

@@ -2,32 +2,17 @@
 
 import numpy as np
 import pytest
+from tests.enumeration import PITPROPS_OPTIMA
 
 from gpower import GPower
 from gpower.datasets import load_pitprops
 
-OPTIMA = {
-    1: 1.000000,
-    2: 1.954000,
-    3: 2.475331,
-    4: 2.937479,
-    5: 3.406155,
-    6: 3.770960,
-    7: 3.996190,
-    8: 4.068607,
-    9: 4.138647,
-    10: 4.172638,
-    11: 4.208276,
-    12: 4.218245,
-    13: 4.218633,
-}
 
-
-@pytest.mark.parametrize("k", OPTIMA)
+@pytest.mark.parametrize(("k", "optimum"), list(enumerate(PITPROPS_OPTIMA, 1)))
 @pytest.mark.parametrize("options", [{"n_init": 13}, {}], ids=["13 starts", "defaults"])
-def test_the_proven_optimum_is_reached(k, options):
+def test_the_proven_optimum_is_reached(k, optimum, options):
     model = GPower(1, cardinality=k, covariance="precomputed", **options).fit(load_pitprops().correlation)
-    np.testing.assert_allclose(model.explained_variance_, OPTIMA[k], atol=1e-6)
+    np.testing.assert_allclose(model.explained_variance_, optimum, atol=1e-6)
     assert model.cardinality_.tolist() == [k]
 
 

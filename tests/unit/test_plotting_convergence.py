@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -11,8 +12,6 @@ from gpower.datasets import gaussian
 from gpower.feasible_sets import Sphere
 from gpower.plotting import plot_convergence
 from gpower.solvers.ascent import Trace
-
-plt = pytest.importorskip("matplotlib.pyplot")
 
 VALUES, GAPS, PASSES = np.array([1.0, 2.0, 2.5]), np.array([1.0, 0.1, 0.01]), np.array([1.0, 3.0, 5.0])
 
@@ -49,7 +48,7 @@ def test_a_gap_of_zero_has_no_logarithm_and_is_counted():
     assert [text.get_text() for text in nothing.texts] == ["Δ = 0 throughout"]
 
 
-def test_the_result_of_an_ascent():
+def test_the_values_of_an_ascent_are_drawn():
     class Quadratic:
         def value_and_gradient(self, x):
             g = np.diag([3.0, 1.0]) @ x
@@ -61,7 +60,7 @@ def test_the_result_of_an_ascent():
     np.testing.assert_array_equal(line_data(panels[0, 0])[:, 1], result.history)
 
 
-def test_the_trace_of_a_fit():
+def test_the_trace_of_a_fit_is_drawn():
     X, seen, recorded = gaussian(20, 30, random_state=0), [], Trace()
 
     def both(state):
@@ -101,6 +100,6 @@ def test_draws_on_the_users_axes():
         plot_convergence(trace(passes=np.full(3, np.nan)), axes=mine)
 
 
-def test_lengths_that_differ():
+def test_lengths_that_differ_are_refused():
     with pytest.raises(ValueError, match="The trace has 3 values but 2 gaps"):
         plot_convergence(trace(gaps=GAPS[:2]))

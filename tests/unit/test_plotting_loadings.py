@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,8 +10,6 @@ import scipy.sparse as sp
 from gpower import GPower
 from gpower.datasets import load_planted_expression
 from gpower.plotting import plot_loadings, plot_scores, plot_support
-
-plt = pytest.importorskip("matplotlib.pyplot")
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +88,7 @@ def test_points_are_the_scores(fitted, data):
     assert axes.get_legend() is None
 
 
-def test_sparse_samples(fitted, data):
+def test_scores_of_sparse_samples_are_drawn(fitted, data):
     offsets = plot_scores(fitted, sp.csr_array(data.X)).collections[0].get_offsets()
     np.testing.assert_allclose(offsets, fitted.transform(data.X)[:, :2], atol=1e-10)
 

@@ -3,6 +3,7 @@
 import itertools
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -13,8 +14,6 @@ from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
 from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
 from gpower.plotting.paths import _space_labels_apart
-
-pytest.importorskip("matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -203,13 +202,13 @@ def test_the_largest_at_the_dense_end_are_named(path, pitprops):
     np.testing.assert_allclose(others.reshape(9, -1)[:, -2], np.delete(end, np.argsort(-np.abs(end))[:4]))
 
 
-def test_no_names_at_all(path):
+def test_without_names_all_lines_are_others(path):
     axes = plot_path_loadings(path, n_names=0)
     assert not axes.texts
     assert labelled(axes)["others"].shape == (13 * (len(path) + 1), 2)
 
 
-def test_a_component_that_is_not_there(path):
+def test_a_component_that_is_not_there_is_refused(path):
     with pytest.raises(ValueError, match=r"component=3: the path has 3 component\(s\), counted from 0"):
         plot_path_loadings(path, 3)
     with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 13 variables"):
@@ -258,18 +257,17 @@ def test_the_chosen_point_is_ringed(cv):
     assert [text.partition(" (")[0] for text in legend(axes)] == ["component 1: 8", "component 2: 6"]
 
 
-def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(planted):
-    choice = GPowerCV(2, cardinalities=[4, 6, 8, 12], cv=4).fit(planted.X)
-    axes = plot_cv(choice)
+def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(cv):
+    axes = plot_cv(cv)
     assert axes.get_ylabel() == "% of held-out variance × share of unused variables"
     ranges = [line for line in axes.lines if line.get_linewidth() == 6]
     for j, container in enumerate(axes.containers):
         rows = slice(4 * j, 4 * j + 4)
-        np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * choice.cv_results_["mean_sparseness"][rows])
-        assert [*ranges[j].get_xdata()[[0, -1]]] == choice.cardinality_range_[j].tolist()
-    assert plot_cv(choice, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
+        np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * cv.cv_results_["mean_sparseness"][rows])
+        assert [*ranges[j].get_xdata()[[0, -1]]] == cv.cardinality_range_[j].tolist()
+    assert plot_cv(cv, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
     with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'sparseness'"):
-        plot_cv(choice, criterion="auto")
+        plot_cv(cv, criterion="auto")
 
 
 def test_a_joint_search_has_one_curve():
@@ -324,6 +322,8 @@ def test_stability_of_the_planted_modules(planted):
 
 
 def test_the_objects_own_plots_are_these(path, planted):
-    assert path.plot().get_ylabel() == plot_tradeoff(path).get_ylabel()
+    _, mine = plt.subplots()
+    assert path.plot(axes=mine) is mine
+    assert mine.get_ylabel() == plot_tradeoff(path).get_ylabel()
     again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=2)
     assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0

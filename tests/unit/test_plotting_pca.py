@@ -171,7 +171,13 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     assert find_illegible_texts(axes) == []
 
 
-def test_pitprops_in_the_circle():
+def test_lines_to_labels_avoid_other_labels():
+    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
+    labels = [np.array([40, -5, 60, 5.0]), np.array([-80, -5, -60, 5.0])]
+    assert count_crossed_labels(np.zeros(2), boxes, labels).tolist() == [1, 1, 0]
+
+
+def test_a_covariance_is_drawn_in_the_circle():
     pitprops = load_pitprops()
     model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
     axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
@@ -202,12 +208,6 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
         assert plot_scores(model, wine.X, labels=labels).figure.axes[1].get_ylabel() == "alcohol"
     with pytest.raises(ValueError, match="labels has 2 columns; a figure shows one"):
         plot_scores(model, wine.X, labels={"a": values, "b": values})
-
-
-def test_lines_to_labels_avoid_other_labels():
-    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
-    labels = [np.array([40, -5, 60, 5.0]), np.array([-80, -5, -60, 5.0])]
-    assert count_crossed_labels(np.zeros(2), boxes, labels).tolist() == [1, 1, 0]
 
 
 def test_a_title_is_above_a_note(model, wine):
@@ -252,7 +252,7 @@ def test_groups_of_fewer_than_ten_have_no_ellipse(model, wine, n_few, n_ellipses
     assert ("(groups of 10 or more)" in axes.texts[0].get_text()) == (n_ellipses == 1)
 
 
-def test_all_pairs(model, wine):
+def test_pairs_of_components_have_points_and_correlations(model, wine):
     panels = plot_pairs(model, wine.X, labels=wine.classes)
     assert panels.shape == (4, 4)
     scores = model.transform(wine.X)
@@ -308,7 +308,7 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     assert {text.get_text() for text in names_in(of_index)} == {f"bottle {i}" for i in np.flatnonzero(beyond)}
 
 
-def test_metadata_in_a_map():
+def test_metadata_are_a_map_of_associations():
     data = load_planted_expression()
     model = GPower(2, cardinality=[8, 6]).fit(data.X)
     scores = model.transform(data.X)

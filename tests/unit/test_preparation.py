@@ -50,12 +50,6 @@ def test_data_are_read_and_prepared_once(call_entry_point, call_counts):
     assert call_counts == {"as_operator": 1, "check_table": 1}
 
 
-def test_a_certificate_of_a_fit_is_that_of_certify():
-    model = GPower(2, cardinality=3, certify=True).fit(X)
-    later = certify(model, X)
-    np.testing.assert_allclose(model.upper_bound_, [proof.upper_bound for proof in later], rtol=1e-6)
-
-
 def test_a_certificate_in_single_precision_is_computed_in_double():
     single = 100 + X.astype(np.float32)
     model = GPower(1, cardinality=3, certify=True).fit(single)

@@ -2,6 +2,9 @@
 
 import inspect
 
+import anndata
+import dask.array as da
+import h5py
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,8 +14,6 @@ from gpower import GPower
 from gpower.estimators.single_cell import sparse_pca
 from gpower.io.stores.open import read_annotation_column
 from gpower.io.stores.source import StoreError
-
-anndata = pytest.importorskip("anndata")
 
 P, N = 150, 40
 rng = np.random.default_rng(0)
@@ -41,7 +42,6 @@ def backed(tmp_path, form):
 
 
 def dask_cells(form):
-    da = pytest.importorskip("dask.array")
     X = da.from_array(COUNTS, chunks=(50, N))
     return anndata.AnnData(X if form == "dense" else X.map_blocks(sp.csr_matrix))
 
@@ -64,38 +64,30 @@ def assert_stored(adata, model, genes=slice(None), keys=("X_spca", "sPCs", "spca
     assert adata.uns[in_uns]["converged"].all()
 
 
-@pytest.mark.parametrize("form", ["dense", "csr", "csc"])
-def test_in_memory(form):
-    adata = cells(form)
-    assert sparse_pca(adata, 2, cardinality=5) is None
-    assert_stored(adata, reference())
-    assert adata.obsm["X_spca"].dtype == np.float32
+IN_ONE_PIECE = [f"{kind} {form}" for kind in ("memory", "backed") for form in ("dense", "csr", "csc")]
 
 
-@pytest.mark.parametrize("form", ["dense", "csr", "csc"])
-def test_backed(tmp_path, form):
-    adata = backed(tmp_path, form)
-    sparse_pca(adata, 2, cardinality=5, memory_limit=20_000)
-    assert adata.isbacked
-    assert_stored(adata, reference())
-    adata.file.close()
+def open_cells(where, tmp_path):
+    """Return the cells in memory, backed by a file or in Dask, with a matrix of some format."""
+    kind, form = where.split()
+    return cells(form) if kind == "memory" else backed(tmp_path, form) if kind == "backed" else dask_cells(form)
 
 
-@pytest.mark.parametrize("form", ["dense", "csr"])
-def test_dask_stays_lazy(form):
-    adata = dask_cells(form)
-    sparse_pca(adata, 2, cardinality=5)
-    assert type(adata.obsm["X_spca"]).__module__.startswith("dask")
+@pytest.mark.parametrize("where", [*IN_ONE_PIECE, "dask dense", "dask csr"])
+def test_scores_and_loadings_are_stored_for_every_kind_of_matrix(tmp_path, where):
+    adata = open_cells(where, tmp_path)
+    assert sparse_pca(adata, 2, cardinality=5, memory_limit=20_000 if "backed" in where else None) is None
+    assert adata.isbacked == ("backed" in where)
+    assert type(adata.obsm["X_spca"]).__module__.startswith("dask") == ("dask" in where)  # Dask stays lazy
     assert isinstance(adata.varm["sPCs"], np.ndarray)
+    assert adata.obsm["X_spca"].dtype == np.float32
     assert_stored(adata, reference())
 
 
-@pytest.mark.parametrize("where", ["memory", "backed csr", "backed csc", "backed dense", "dask csr"])
+@pytest.mark.parametrize("where", ["memory dense", "backed csr", "backed csc", "backed dense", "dask csr"])
 @pytest.mark.parametrize("how", ["array", "column"])
 def test_genes_left_out_have_zero_loadings(tmp_path, where, how):
-    kind, _, form = where.partition(" ")
-    adata = cells() if kind == "memory" else backed(tmp_path, form) if kind == "backed" else dask_cells(form)
-    mask = CHOSEN
+    adata, mask = open_cells(where, tmp_path), CHOSEN
     if how == "column":
         adata.var["mine"], mask = CHOSEN, "mine"
     sparse_pca(adata, 2, cardinality=5, mask_var=mask)
@@ -121,9 +113,9 @@ def test_one_key_names_all_three():
     assert "X_spca" not in adata.obsm
 
 
-@pytest.mark.parametrize("where", ["memory", "backed"])
+@pytest.mark.parametrize("where", ["memory csr", "backed csr"])
 def test_a_copy_leaves_the_object_alone(tmp_path, where):
-    adata = cells("csr") if where == "memory" else backed(tmp_path, "csr")
+    adata = open_cells(where, tmp_path)
     changed = sparse_pca(adata, 2, cardinality=5, copy=True)
     assert not adata.obsm
     assert not adata.uns
@@ -138,7 +130,7 @@ def test_the_matrix_itself_is_left_alone():
     assert (before != adata.X).nnz == 0
 
 
-def test_a_layer_and_an_embedding():
+def test_a_layer_or_an_embedding_is_fitted():
     adata = anndata.AnnData(np.zeros_like(COUNTS), layers={"log": COUNTS}, obsm={"other": COUNTS[:, :12]})
     sparse_pca(adata, 2, cardinality=5, layer="log")
     assert_stored(adata, reference())
@@ -149,7 +141,7 @@ def test_a_layer_and_an_embedding():
     assert adata.uns["second"]["params"]["obsm"] == "other"
 
 
-def test_without_centring():
+def test_centring_can_be_left_out():
     adata = cells("csr")
     sparse_pca(adata, 2, cardinality=5, zero_center=False, deflation="schur")
     assert_stored(adata, reference(center=False, deflation="schur"))
@@ -166,12 +158,11 @@ def test_a_view_becomes_an_object_of_its_own():
 
 
 @pytest.mark.parametrize("form", ["h5ad", "zarr"])
-@pytest.mark.parametrize("where", ["memory", "backed", "dask"])
+@pytest.mark.parametrize("where", ["memory csr", "backed csr", "dask csr"])
 def test_results_survive_the_disk(tmp_path, form, where):
-    pytest.importorskip("zarr")
-    adata = cells("csr") if where == "memory" else backed(tmp_path, "csr") if where == "backed" else dask_cells("csr")
+    adata = open_cells(where, tmp_path)
     sparse_pca(adata, 2, cardinality=[6, 4], mask_var=CHOSEN)
-    written = adata.to_memory() if where == "backed" else adata
+    written = adata.to_memory() if adata.isbacked else adata
     getattr(written, f"write_{form}")(tmp_path / f"out.{form}")
     again = (anndata.read_h5ad if form == "h5ad" else anndata.read_zarr)(tmp_path / f"out.{form}")
     np.testing.assert_array_equal(np.asarray(again.obsm["X_spca"]), np.asarray(adata.obsm["X_spca"]))
@@ -223,27 +214,16 @@ def test_help_shows_no_address():
 
 
 class TestErrors:
-    def test_a_matrix(self):
+    def test_objects_without_a_matrix_are_refused(self):
         with pytest.raises(TypeError, match="takes an AnnData object, not ndarray; use GPower for a matrix"):
             sparse_pca(COUNTS)
-
-    def test_an_object_without_a_matrix(self):
         with pytest.raises(ValueError, match=r"adata\.X is None"):
             sparse_pca(anndata.AnnData(shape=(5, 4)))
 
     @pytest.mark.parametrize("name", ["layer", "obsm"])
-    def test_a_matrix_that_is_not_there(self, name):
+    def test_a_matrix_that_is_not_there_is_refused(self, name):
         with pytest.raises(ValueError, match=rf"{name}='missing' is not there; adata has \['own'\]"):
             sparse_pca(cells(**{f"{name}s" if name == "layer" else name: {"own": COUNTS}}), **{name: "missing"})
-
-    def test_two_matrices(self):
-        with pytest.raises(ValueError, match="layer and obsm both name a matrix"):
-            sparse_pca(cells(), layer="a", obsm="b")
-
-    def test_genes_of_an_embedding(self):
-        adata = cells(obsm={"other": COUNTS})
-        with pytest.raises(ValueError, match="mask_var chooses genes, and obsm='other' has none"):
-            sparse_pca(adata, obsm="other", mask_var=CHOSEN)
 
     @pytest.mark.parametrize(
         ("mask", "words"),
@@ -251,26 +231,33 @@ class TestErrors:
             ("nothing", "is not a column of adata.var"),
             (np.ones(3, bool), "a true or false for each of the 40 genes"),
             (np.ones(N), "a true or false for each of the 40 genes"),
-            (np.zeros(N, bool), "leaves no gene"),
+            (np.zeros(N, bool), "mask_var leaves no gene"),
         ],
         ids=["no column", "too short", "numbers", "none"],
     )
-    def test_masks(self, mask, words):
+    def test_masks_that_choose_no_genes_are_refused(self, mask, words):
         with pytest.raises(ValueError, match=words):
             sparse_pca(cells(), mask_var=mask)
 
     @pytest.mark.parametrize(
         "option", [{"svd_solver": "arpack"}, {"chunked": True}, {"chunk_size": 100}, {"return_info": True}], ids=str
     )
-    def test_arguments_of_scanpy_that_mean_nothing_here(self, option):
+    def test_arguments_of_scanpy_that_mean_nothing_here_are_refused(self, option):
         with pytest.raises(TypeError, match=rf"{next(iter(option))}=.* of scanpy.pp.pca that has no meaning here: "):
             sparse_pca(cells(), 2, **option)
 
-    def test_options_that_exclude_each_other(self):
-        with pytest.raises(ValueError, match="use_highly_variable and mask_var both choose genes"):
-            sparse_pca(cells(), 2, use_highly_variable=True, mask_var=CHOSEN)
-        with pytest.raises(ValueError, match="ask for one of them"):
-            sparse_pca(cells(), 2, copy=True, return_model=True)
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"layer": "a", "obsm": "b"}, "layer and obsm both name a matrix"),
+            ({"obsm": "own", "mask_var": CHOSEN}, "mask_var chooses genes, and obsm='own' has none"),
+            ({"use_highly_variable": True, "mask_var": CHOSEN}, "use_highly_variable and mask_var both choose genes"),
+            ({"copy": True, "return_model": True}, "ask for one of them"),
+        ],
+    )
+    def test_options_that_exclude_each_other_are_refused(self, options, message):
+        with pytest.raises(ValueError, match=message):
+            sparse_pca(cells(obsm={"own": COUNTS}), 2, **options)
 
     def test_nothing_is_stored_by_a_fit_that_fails(self):
         adata = cells()
@@ -306,12 +293,6 @@ def test_scanpy_stores_the_same_kinds_of_things():
     assert set(adata.uns["pca"]) <= set(adata.uns["spca"])
 
 
-def test_a_mask_without_genes_is_refused():
-    cells = anndata.AnnData(np.random.default_rng(0).standard_normal((20, 6)).astype(np.float32))
-    with pytest.raises(ValueError, match="mask_var leaves no gene"):
-        sparse_pca(cells, n_comps=1, cardinality=2, mask_var=np.zeros(6, bool))
-
-
 class TestLabelsInAFile:
     LABELS = ("a", "a", "b", "b", None, "c", "c", "c")
 
@@ -326,11 +307,15 @@ class TestLabelsInAFile:
         path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
         assert read_annotation_column(path, "var", "grp") == list(self.LABELS)
 
-    @pytest.mark.parametrize("dtype", ["Int64", "boolean", "float64"])
-    def test_missing_numbers_are_no_label(self, tmp_path, dtype):
-        values = pd.array([1, 0, 1, 0, None, 1, 1, 1], dtype=dtype if dtype != "float64" else "Float64")
-        if dtype == "float64":
-            values = values.to_numpy("float64", na_value=np.nan)
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pd.array([1, 0, 1, 0, None, 1, 1, 1], dtype="Int64"),
+            pd.array([1, 0, 1, 0, None, 1, 1, 1], dtype="boolean"),
+            np.array([1.0, 0, 1, 0, np.nan, 1, 1, 1]),
+        ],
+    )
+    def test_missing_numbers_are_no_label(self, tmp_path, values):
         path = self.write(tmp_path / "x.h5ad", grp=values)
         labels = read_annotation_column(path, "var", "grp")
         assert [j for j, label in enumerate(labels) if label is None] == [4]
@@ -339,7 +324,6 @@ class TestLabelsInAFile:
     @pytest.mark.parametrize("as_reference", [False, True], ids=["group", "early anndata"])
     @pytest.mark.parametrize(("code", "expected"), [(-1, None), (1, "b"), (-2, ...), (99, ...)])
     def test_a_code_outside_the_categories_is_an_error(self, tmp_path, as_reference, code, expected):
-        h5py = pytest.importorskip("h5py")
         path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             codes = file["var/grp/codes"][:]
@@ -358,7 +342,6 @@ class TestLabelsInAFile:
 
     @pytest.mark.parametrize("content", ["an array", "an empty group", "a group"])
     def test_what_is_no_column_is_refused(self, tmp_path, content):
-        h5py = pytest.importorskip("h5py")
         path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             del file["var"]

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -59,9 +60,8 @@ def check_formulations(params, tmp_path):
 
 
 def check_containers(params, tmp_path):
-    dask = pytest.importorskip("dask.array")
     np.save(tmp_path / "X.npy", np.asfortranarray(X))
-    for data in (X, sp.csr_array(X), tmp_path / "X.npy", dask.from_array(X, chunks=(10, 12))):
+    for data in (X, sp.csr_array(X), tmp_path / "X.npy", da.from_array(X, chunks=(10, 12))):
         fit(params, data)
     fit(params, compute_scatter(X), covariance="precomputed")
     model = GPower(1, **params)

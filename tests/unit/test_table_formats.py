@@ -8,13 +8,16 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import numpy as np
+import openpyxl
 import pytest
 import scipy.io
 import scipy.sparse as sp
 from tests.command_line import write_csv
+from tests.tables import FEATURES, NUMBERS, SAMPLES, assert_table
 
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
@@ -22,23 +25,8 @@ from gpower.datasets import Table, TableError, read_gmt, read_probe_genes, read_
 from gpower.io.stores.open import open_source
 from gpower.io.tables.table import TableFile
 
-NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
+check = partial(assert_table, features=FEATURES, samples=SAMPLES)
 CSV = "id,a,b,c\ns1,1,2.5,-3\ns2,4,5,6e-3\n"
-
-
-def check(table, features=("a", "b", "c"), samples=("s1", "s2"), numbers=NUMBERS):
-    np.testing.assert_array_equal(table.X, numbers)
-    assert (table.feature_names, table.sample_names) == (features, samples)
-
-
-@pytest.fixture
-def write(tmp_path):
-    def _write(name, content):
-        path = tmp_path / name
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-        return path
-
-    return _write
 
 
 class TestStreams:
@@ -48,7 +36,7 @@ class TestStreams:
         return lambda content: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content)))
 
     @pytest.mark.parametrize("content", [CSV.encode(), lzma.compress(CSV.encode())], ids=["plain", "compressed"])
-    def test_standard_input(self, send, content):
+    def test_standard_input_is_read(self, send, content):
         send(content)
         check(read_table("-"))
 
@@ -57,9 +45,9 @@ class TestStreams:
         stream = io.BytesIO()
         save(stream, NUMBERS)
         send(stream.getvalue())
-        check(read_table("-"), None, None)
+        assert_table(read_table("-"))
 
-    def test_an_error_names_it(self, send):
+    def test_an_error_names_standard_input(self, send):
         send(b"a,b\n1,x\n2,3\n")
         with pytest.raises(TableError, match=r"^standard input: line 2, column 'b' holds 'x'"):
             read_table("-")
@@ -73,7 +61,7 @@ class TestStreams:
         yield path
         writer.join()
 
-    def test_a_pipe(self, tmp_path):
+    def test_a_pipe_is_read(self, tmp_path):
         with self.pipe(tmp_path / "pipe", CSV.encode()) as pipe:
             check(read_table(pipe))
 
@@ -95,14 +83,14 @@ class TestStreams:
         with pytest.raises(ValueError, match=rf"{name}: this is a pipe or a device, .* save it to a file"):
             read(tmp_path / name)
 
-    def test_a_stream_without_an_end(self, monkeypatch):
+    def test_a_stream_without_an_end_is_refused(self, monkeypatch):
         monkeypatch.setattr("gpower.io.tables.streams.get_free_memory", lambda: 1 << 21)
         with pytest.raises(TableError, match=r"/dev/zero: the stream is larger than the free memory"):
             read_table("/dev/zero")
 
 
 @pytest.mark.parametrize(("suffix", "pack"), [(".bz2", bz2.compress), (".xz", lzma.compress)])
-def test_other_compressions(write, suffix, pack):
+def test_other_compressions_are_read(write, suffix, pack):
     check(read_table(write(f"t.csv{suffix}", pack(CSV.encode()))))
     with pytest.raises(TableError, match="cannot be read"):
         read_table(write(f"t.csv{suffix}", pack(CSV.encode())[:-9]))
@@ -114,7 +102,7 @@ def test_other_compressions(write, suffix, pack):
 
 class TestSeparators:
     @pytest.mark.parametrize(("sep", "mark"), [("|", "|"), (":", ":"), ("tab", "\t"), ("\\t", "\t"), ("space", " ")])
-    def test_any_character(self, write, sep, mark):
+    def test_any_character_may_separate_cells(self, write, sep, mark):
         check(read_table(write("t.csv", CSV.replace(",", mark)), sep=sep))
 
     @pytest.mark.parametrize("name", ["t.tsv", "t.txt"])
@@ -133,14 +121,14 @@ class TestSeparators:
         with pytest.raises(TableError, match=r"has a decimal comma and '2\.5' a point"):
             read_table(write("t.tsv", "a\tb\n1,5\t2.5\n"), decimal=",")
 
-    def test_skipped_lines(self, write):
+    def test_lines_can_be_skipped(self, write):
         text = "Made in May, by hand\n2,4\n\n" + CSV
         check(read_table(write("t.csv", text), skip=2))
         with pytest.raises(TableError, match=r"line 6, column 'a' holds 'x'"):
             read_table(write("t.csv", text.replace("s2,4", "s2,x")), skip=2)
 
     @pytest.mark.parametrize("option", [{"sep": "::"}, {"decimal": ";"}, {"skip": -1}])
-    def test_invalid_options(self, write, option):
+    def test_invalid_options_are_refused(self, write, option):
         with pytest.raises(TableError, match=next(iter(option))):
             read_table(write("t.csv", CSV), **option)
 
@@ -153,7 +141,7 @@ class TestSeparators:
 class TestDrop:
     TEXT = "id,qc_1,a,qc_2,b,c\ns1,x,1,y,2.5,-3\nunits,kg,m,s,A,K\ns2,x,4,y,5,6e-3\ntotal_1,0,0,0,0,0\n"
 
-    def test_patterns_and_rows(self, write):
+    def test_columns_and_rows_are_dropped_by_pattern_and_position(self, write):
         table = read_table(write("t.csv", self.TEXT), drop=["qc_*"], drop_rows=["units", "total*"])
         check(table)
         check(read_table(write("t.csv", self.TEXT), drop=["qc_?"], drop_rows=[1, 3]))
@@ -162,16 +150,11 @@ class TestDrop:
         table = read_table(write("t.csv", "a*,ab,c\n1,2,3\n4,5,6\n"), drop=["a*"])
         assert table.feature_names == ("ab", "c")
 
-    def test_unknown_columns_and_rows(self, write):
+    def test_unknown_columns_and_rows_are_refused(self, write):
         with pytest.raises(TableError, match=r"drop_rows=\['nobody'\] matches no name or position of a row"):
             read_table(write("t.csv", CSV), drop_rows=["nobody"])
         with pytest.raises(TableError, match=r"drop='q\*' is not a heading"):
             read_table(write("t.csv", CSV), drop=["q*"])
-
-    def test_columns_of_parquet(self, tmp_path):
-        pandas, _ = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
-        pandas.DataFrame(NUMBERS, columns=["a", "qc_1", "qc_2"]).to_parquet(tmp_path / "t.parquet")
-        assert read_table(tmp_path / "t.parquet", drop=["qc_*"]).feature_names == ("a",)
 
 
 class TestGct:
@@ -181,7 +164,7 @@ class TestGct:
         check(read_table(write("t.gct", self.TEXT)))
         check(read_table(write("t.gct.bz2", bz2.compress(self.TEXT.encode()))))
 
-    def test_the_later_version(self, write):
+    def test_the_later_version_is_read(self, write):
         text = "#1.3\n3\t2\t1\t2\nid\tnote\ts1\ts2\nage\tna\t30\t40\nsex\tna\tf\tm\n"
         check(read_table(write("t.gct", text + "a\tx\t1\t4\nb\tx\t2.5\t5\nc\tx\t-3\t6e-3\n")))
 
@@ -195,7 +178,7 @@ class TestGct:
             ("#1.2", "line 2 has 0 sizes"),
         ],
     )
-    def test_damage(self, write, text, message):
+    def test_damaged_files_are_refused(self, write, text, message):
         with pytest.raises(TableError, match=rf"t\.gct: .*{message}"):
             read_table(write("t.gct", text))
 
@@ -203,7 +186,6 @@ class TestGct:
 class TestWorkbooks:
     @pytest.fixture
     def book(self, tmp_path):
-        openpyxl = pytest.importorskip("openpyxl")
         book = openpyxl.Workbook()
         book.active.title = "first"
         for row in [["id", "a", "b", "c"], ["s1", 1, 2.5, -3], [], ["s2", 4, 5, 6e-3, None]]:
@@ -214,19 +196,19 @@ class TestWorkbooks:
         book.save(tmp_path / "t.xlsx")
         return tmp_path / "t.xlsx"
 
-    def test_the_first_sheet(self, book):
+    def test_the_first_sheet_is_read_with_a_note(self, book):
         table = read_table(book)
         check(table)
         assert table.notes == ("the sheet 'first' was read, the first of 2",)
 
-    def test_another_sheet(self, book):
-        check(read_table(book, key="other", skip=1), ("x", "y"), None, [[1, 1], [3, np.nan]])
+    def test_another_sheet_is_read_by_name(self, book):
+        assert_table(read_table(book, key="other", skip=1), ("x", "y"), numbers=[[1, 1], [3, np.nan]])
 
-    def test_no_such_sheet(self, book):
+    def test_an_unknown_sheet_is_refused(self, book):
         with pytest.raises(TableError, match="there is no sheet 'third'; there are first, other"):
             read_table(book, key="third")
 
-    def test_damage(self, book):
+    def test_truncated_workbooks_are_refused(self, book):
         content = book.read_bytes()
         for end in range(0, len(content) - 1, 97):
             book.write_bytes(content[:end] or b"x")
@@ -289,7 +271,6 @@ class TestLarge:
 
     @pytest.fixture(autouse=True)
     def _all_are_large(self, monkeypatch):
-        pytest.importorskip("pyarrow")
         monkeypatch.setattr("gpower.io.tables.arrow_csv.MIN_ARROW_BYTES", 1)
 
     def both(self, path, monkeypatch, **options):
@@ -311,7 +292,7 @@ class TestLarge:
         np.testing.assert_array_equal(table.X, X)
 
     @pytest.mark.parametrize("word", ["", "NA", "na", "NaN", "nan", "N/A", "NULL", "None", ".", "#N/A"])
-    def test_missing_cells(self, write, monkeypatch, word):
+    def test_missing_cells_become_nan(self, write, monkeypatch, word):
         table = self.both(write("t.csv", CSV.replace("2.5", word)), monkeypatch)
         np.testing.assert_array_equal(np.isnan(table.X), [[False, True, False], [False] * 3])
 

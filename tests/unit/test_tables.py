@@ -4,38 +4,19 @@ import gzip
 import sys
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import io as scipy_io
 from scipy import sparse
 from tests.command_line import write_csv
+from tests.tables import FEATURES, NUMBERS, SAMPLES, assert_table
 
 from gpower import GPower
 from gpower.cli.hints import find_table_hints
 from gpower.datasets import Table, TableError, read_table
 from gpower.io.tables.table import MissingCellError, TableFile
 
-NUMBERS = np.array([[1.0, 2.5, -3.0], [4.0, 5.0, 6e-3]])
-FEATURES = ("a", "b", "c")
-SAMPLES = ("s1", "s2")
 TABBED = "a\tb\tc\n1\t2.5\t-3\n4\t5\t6e-3\n"
-
-
-@pytest.fixture
-def write(tmp_path):
-    """Write a text file and return its path."""
-
-    def _write(name, text):
-        path = tmp_path / name
-        path.write_bytes(text.encode())
-        return path
-
-    return _write
-
-
-def check(table, features=None, samples=None, numbers=NUMBERS):
-    np.testing.assert_array_equal(table.X, numbers)
-    assert table.feature_names == features
-    assert table.sample_names == samples
 
 
 class TestText:
@@ -67,7 +48,7 @@ class TestText:
         ],
     )
     def test_csv_with_and_without_names(self, write, text, features, samples):
-        check(read_table(write("t.csv", text)), features, samples)
+        assert_table(read_table(write("t.csv", text)), features, samples)
 
     @pytest.mark.parametrize(
         ("name", "content", "features"),
@@ -81,24 +62,23 @@ class TestText:
     )
     def test_tabs_blanks_encodings_and_gzip(self, tmp_path, name, content, features):
         (tmp_path / name).write_bytes(content)
-        check(read_table(tmp_path / name), features)
+        assert_table(read_table(tmp_path / name), features)
 
     def test_a_comment_is_no_header_where_there_is_none(self, write):
-        check(read_table(write("t.csv", "# a,b,c\n1,2.5,-3\n4,5,6e-3\n"), header=False))
+        assert_table(read_table(write("t.csv", "# a,b,c\n1,2.5,-3\n4,5,6e-3\n"), header=False))
 
-    def test_one_column(self, write):
-        check(read_table(write("t.csv", "height\n1\n2\n")), ("height",), numbers=[[1.0], [2.0]])
+    def test_one_column_is_a_table(self, write):
+        assert_table(read_table(write("t.csv", "height\n1\n2\n")), ("height",), numbers=[[1.0], [2.0]])
 
-    def test_savetxt_round_trip(self, tmp_path):
-        np.savetxt(tmp_path / "t.txt", NUMBERS)
-        check(read_table(tmp_path / "t.txt"))
-        np.savetxt(tmp_path / "t.txt", NUMBERS, header="a b c")
-        check(read_table(tmp_path / "t.txt"), FEATURES)
+    @pytest.mark.parametrize(("header", "features"), [("", None), ("a b c", FEATURES)])
+    def test_files_of_savetxt_are_read(self, tmp_path, header, features):
+        np.savetxt(tmp_path / "t.txt", NUMBERS, header=header)
+        assert_table(read_table(tmp_path / "t.txt"), features)
 
     @pytest.mark.parametrize("missing", ["", " ", "NA", "NaN", "nan", "null", "N/A", "."])
     def test_missing_cells_become_nan(self, write, missing):
         table = read_table(write("t.csv", f"a,b\n1,{missing}\n{missing},4\n"))
-        check(table, ("a", "b"), numbers=[[1, np.nan], [np.nan, 4]])
+        assert_table(table, ("a", "b"), numbers=[[1, np.nan], [np.nan, 4]])
 
     def test_a_heading_that_is_empty_gets_its_position(self, write):
         assert read_table(write("t.csv", "a,,c\n1,2,3\n")).feature_names == ("a", "column 1", "c")
@@ -110,12 +90,12 @@ class TestText:
     @pytest.mark.parametrize("index_col", [2, "who"])
     def test_index_col_by_position_and_by_heading(self, write, index_col):
         path = write("t.csv", "a,b,who,c\n1,2.5,7,-3\n4,5,8,6e-3\n")
-        check(read_table(path, index_col=index_col), FEATURES, ("7", "8"))
+        assert_table(read_table(path, index_col=index_col), FEATURES, ("7", "8"))
 
     @pytest.mark.parametrize("drop", [["what", "2001"], [1, 3], ["what", 2001]])
     def test_drop_by_heading_and_by_position(self, write, drop):
         path = write("t.csv", "id,what,a,2001,b,c\ns1,pump,1,x,2.5,-3\ns2,ring,4,y,5,6e-3\n")
-        check(read_table(path, drop=drop), FEATURES, SAMPLES)
+        assert_table(read_table(path, drop=drop), FEATURES, SAMPLES)
         with pytest.raises(TableError, match="no variables"):
             read_table(path, index_col="id", drop=["what", "a", "2001", "b", "c"])
 
@@ -133,27 +113,26 @@ class TestText:
 
     def test_a_repeated_heading_is_dropped_by_the_name_it_is_shown_under(self, write):
         path = write("t.csv", "age,height,age,score\n1,2,3,4\n2,1,4,9\n")
-        table = read_table(path, drop=["age.1"])
-        assert table.feature_names == ("age", "height", "score")
-        np.testing.assert_array_equal(table.X, [[1, 2, 4], [2, 1, 9]])
+        numbers = [[1, 2, 4], [2, 1, 9]]
+        assert_table(read_table(path, drop=["age.1"]), ("age", "height", "score"), numbers=numbers)
 
     def test_names_are_sought_in_the_columns_that_are_not_dropped(self, write):
         path = write("t.csv", "no,id,a,b,c\n1,s1,1,2.5,-3\n2,s2,4,5,6e-3\n")
-        check(read_table(path, drop=["no"]), FEATURES, SAMPLES)
+        assert_table(read_table(path, drop=["no"]), FEATURES, SAMPLES)
 
     def test_header_can_be_forced_either_way(self, write):
         path = write("t.csv", "1,2\n3,4\n")
-        check(read_table(path, header=True), ("1", "2"), numbers=[[3, 4]])
-        check(read_table(path, header=False), numbers=[[1, 2], [3, 4]])
+        assert_table(read_table(path, header=True), ("1", "2"), numbers=[[3, 4]])
+        assert_table(read_table(path, header=False), numbers=[[1, 2], [3, 4]])
 
     def test_transpose_swaps_the_names_too(self, write):
         path = write("t.csv", "gene,s1,s2\na,1,4\nb,2.5,5\nc,-3,6e-3\n")
-        check(read_table(path, transpose=True), FEATURES, SAMPLES)
+        assert_table(read_table(path, transpose=True), FEATURES, SAMPLES)
 
     def test_hundreds_of_rows_beyond_the_lookahead(self, tmp_path):
         X = np.arange(3000.0).reshape(1000, 3)
         np.savetxt(tmp_path / "t.csv", X, delimiter=",")
-        check(read_table(tmp_path / "t.csv"), numbers=X)
+        assert_table(read_table(tmp_path / "t.csv"), numbers=X)
 
 
 class TestTextErrors:
@@ -200,20 +179,17 @@ class TestTextErrors:
         ("content", "message"),
         [
             (bytes(range(128, 256)), "not a text file in UTF-8"),
-            (
-                "id,a\nAda,1\nJosé,2\n".encode("latin-1"),
-                "not a text file in UTF-8: line 3 holds 'é' in Latin-1; save",
-            ),
+            ("id,a\nAda,1\nJosé,2\n".encode("latin-1"), "in UTF-8: line 3 holds 'é' in Latin-1; save"),
             (b"PK\x03\x04", r"zip archive and not text; end its name in \.xlsx"),
             (b"\xd0\xcf\x11\xe0", r"old Excel workbook.*as CSV"),
             (gzip.compress(b"1,2", mtime=0), r"this is gzipped; end its name in \.gz"),
             (b"PAR1\x15\x04", r"Parquet file"),
+            (b'a,b\n1,"' + b"2,3\n" * 50_000, "not a text table"),  # a quote that never closes
         ],
     )
-    def test_other_files_under_the_name_of_text(self, tmp_path, content, message):
-        (tmp_path / "t.csv").write_bytes(content)
+    def test_other_files_under_the_name_of_text_are_refused(self, write, content, message):
         with pytest.raises(TableError, match=message):
-            read_table(tmp_path / "t.csv")
+            read_table(write("t.csv", content))
 
     @pytest.mark.parametrize(
         ("cell", "message"),
@@ -225,11 +201,7 @@ class TestTextErrors:
             read_table(path, complete=True)
 
     def test_complete_allows_large_numbers(self, write):
-        check(read_table(write("t.csv", "1e308,1e308\n"), complete=True), numbers=[[1e308, 1e308]])
-
-    def test_a_quote_that_never_closes(self, write):
-        with pytest.raises(TableError, match="not a text table"):
-            read_table(write("t.csv", 'a,b\n1,"' + "2,3\n" * 50_000))
+        assert_table(read_table(write("t.csv", "1e308,1e308\n"), complete=True), numbers=[[1e308, 1e308]])
 
     @pytest.mark.parametrize(
         ("column", "message"),
@@ -239,7 +211,7 @@ class TestTextErrors:
         ],
     )
     @pytest.mark.parametrize("option", ["index_col", "drop"])
-    def test_unknown_columns(self, write, option, column, message):
+    def test_unknown_columns_are_refused(self, write, option, column, message):
         path = write("t.csv", "a,b,c,d,e,f,g\n1,2,3,4,5,6,7\n")
         with pytest.raises(TableError, match=option + message):
             read_table(path, **{option: [column] if option == "drop" else column})
@@ -248,23 +220,23 @@ class TestTextErrors:
         with pytest.raises(TableError, match="the file has no header"):
             read_table(write("t.csv", "1,2\n3,4\n"), index_col="a")
 
-    @pytest.mark.parametrize("keep", [30, -4])
-    def test_truncated_gzip(self, tmp_path, keep):
-        whole = gzip.compress(b"\n".join(b"%d,%d" % (i, i * i) for i in range(500)))
-        (tmp_path / "t.csv.gz").write_bytes(whole[:keep])
-        with pytest.raises(TableError, match="cannot be read"):
-            read_table(tmp_path / "t.csv.gz")
-
-    def test_text_that_is_not_gzip(self, write):
-        with pytest.raises(TableError, match=r"cannot be read.*gzip"):
-            read_table(write("t.csv.gz", "1,2\n"))
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            *((gzip.compress(b"1,2\n" * 500)[:end], "cannot be read") for end in (30, -4)),
+            (b"1,2\n", r"cannot be read.*gzip"),
+        ],
+    )
+    def test_truncated_and_other_files_under_the_name_of_gzip_are_refused(self, write, content, message):
+        with pytest.raises(TableError, match=message):
+            read_table(write("t.csv.gz", content))
 
 
 class TestFiles:
     @pytest.mark.parametrize(
         ("name", "message"), [("nothing.csv", r"nothing\.csv: there is no such file"), ("", "this is a folder")]
     )
-    def test_missing_file_and_folder(self, tmp_path, name, message):
+    def test_missing_files_and_folders_are_named(self, tmp_path, name, message):
         with pytest.raises(TableError, match=message):
             read_table(tmp_path / name)
 
@@ -274,15 +246,12 @@ class TestFiles:
             read_table(write(name, "1,2\n"))
 
     @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.parquet"])
-    def test_empty(self, write, name):
+    def test_empty_files_are_refused(self, write, name):
         with pytest.raises(TableError, match="the file is empty"):
             read_table(write(name, ""))
 
     @pytest.mark.parametrize("name", ["t.npy", "t.npz", "t.mtx", "t.mtx.gz", "t.parquet"])
-    def test_not_of_its_kind(self, write, name):
-        if name == "t.parquet":
-            pytest.importorskip("pandas")
-            pytest.importorskip("pyarrow")
+    def test_files_of_another_kind_are_refused(self, write, name):
         with pytest.raises(TableError, match=r"not|cannot be read") as raised:
             read_table(write(name, "a,b,c\n1,2,3\n"))
         assert "\n" not in str(raised.value)
@@ -307,17 +276,13 @@ class TestNumPy:
     def test_npy_keeps_the_precision(self, tmp_path, dtype):
         np.save(tmp_path / "t.npy", NUMBERS.astype(dtype))
         table = read_table(tmp_path / "t.npy")
-        check(table, numbers=NUMBERS.astype(dtype))
+        assert_table(table, numbers=NUMBERS.astype(dtype))
         assert table.X.dtype == dtype
 
     @pytest.mark.parametrize("dtype", [np.int8, np.uint16, bool, np.float16])
     def test_other_numbers_become_float64(self, tmp_path, dtype):
         np.save(tmp_path / "t.npy", np.ones((2, 2), dtype))
         assert read_table(tmp_path / "t.npy").X.dtype == np.float64
-
-    def test_transpose(self, tmp_path):
-        np.save(tmp_path / "t.npy", NUMBERS.T)
-        check(read_table(tmp_path / "t.npy", transpose=True))
 
     @pytest.mark.parametrize(
         ("array", "message"),
@@ -330,7 +295,7 @@ class TestNumPy:
             (np.array([["a", "b"]]), "real numbers, but this array holds str"),
         ],
     )
-    def test_arrays_that_are_no_table(self, tmp_path, array, message):
+    def test_arrays_that_are_no_table_are_refused(self, tmp_path, array, message):
         np.save(tmp_path / "t.npy", array)
         with pytest.raises(TableError, match=message):
             read_table(tmp_path / "t.npy")
@@ -344,7 +309,7 @@ class TestNumPy:
                 read_table(tmp_path / name)
 
     @pytest.mark.parametrize(("name", "save"), [("t.npy", np.save), ("t.npz", np.savez)])
-    def test_truncated(self, tmp_path, name, save):
+    def test_truncated_files_are_refused(self, tmp_path, name, save):
         path = tmp_path / name
         save(path, np.ones((50, 50)))
         path.write_bytes(path.read_bytes()[:-500])
@@ -355,15 +320,15 @@ class TestNumPy:
     def test_npz_with_names_which_keep_their_meaning_when_transposed(self, tmp_path, transpose):
         X = NUMBERS.T if transpose else NUMBERS
         np.savez(tmp_path / "t.npz", X=X, genes=FEATURES, samples=SAMPLES, y=np.ones((2, 1)))
-        check(read_table(tmp_path / "t.npz", transpose=transpose), FEATURES, SAMPLES)
+        assert_table(read_table(tmp_path / "t.npz", transpose=transpose), FEATURES, SAMPLES)
 
     def test_npz_with_one_unnamed_array(self, tmp_path):
         np.savez(tmp_path / "t.npz", NUMBERS)
-        check(read_table(tmp_path / "t.npz"))
+        assert_table(read_table(tmp_path / "t.npz"))
 
     def test_npz_with_several_tables_needs_a_key(self, tmp_path):
         np.savez(tmp_path / "t.npz", first=NUMBERS, second=2 * NUMBERS)
-        check(read_table(tmp_path / "t.npz", key="second"), numbers=2 * NUMBERS)
+        assert_table(read_table(tmp_path / "t.npz", key="second"), numbers=2 * NUMBERS)
         with pytest.raises(TableError, match=r"2 tables \(first, second\)"):
             read_table(tmp_path / "t.npz")
         with pytest.raises(TableError, match="no array 'third'; there are first, second"):
@@ -372,7 +337,7 @@ class TestNumPy:
     @pytest.mark.parametrize(
         ("array", "message"), [(np.ones(3), "no table"), (np.array([[{}]], dtype=object), "object, not numbers")]
     )
-    def test_npz_without_a_table(self, tmp_path, array, message):
+    def test_npz_without_a_table_is_refused(self, tmp_path, array, message):
         np.savez(tmp_path / "t.npz", X=array)
         with pytest.raises(TableError, match=f"holds {message}"):
             read_table(tmp_path / "t.npz")
@@ -408,11 +373,11 @@ class TestSparse:
         assert sparse.issparse(table.X)
         np.testing.assert_array_equal(table.X.toarray(), NUMBERS)
 
-    def test_dense_matrix_market(self, tmp_path):
+    def test_dense_matrix_market_is_a_table(self, tmp_path):
         scipy_io.mmwrite(tmp_path / "t.mtx", NUMBERS)
-        check(read_table(tmp_path / "t.mtx"))
+        assert_table(read_table(tmp_path / "t.mtx"))
 
-    def test_without_samples(self, tmp_path):
+    def test_archives_without_samples_are_refused(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array((0, 4)))
         with pytest.raises(TableError, match="no samples"):
             read_table(tmp_path / "t.npz")
@@ -420,16 +385,11 @@ class TestSparse:
 
 class TestParquet:
     @pytest.fixture
-    def pandas(self):
-        pytest.importorskip("pyarrow")
-        return pytest.importorskip("pandas")
-
-    @pytest.fixture
-    def save(self, pandas, tmp_path):
+    def save(self, tmp_path):
         """Write a frame into a file and return its path."""
 
         def _save(*data, row_group_size=None, **options):
-            pandas.DataFrame(*data, **options).to_parquet(tmp_path / "t.parquet", row_group_size=row_group_size)
+            pd.DataFrame(*data, **options).to_parquet(tmp_path / "t.parquet", row_group_size=row_group_size)
             return tmp_path / "t.parquet"
 
         return _save
@@ -437,40 +397,37 @@ class TestParquet:
     @pytest.mark.parametrize("samples", [None, SAMPLES])
     @pytest.mark.parametrize("features", [FEATURES, ("a", "a.b", "c")])  # a name that begins like another
     def test_named_columns_and_the_index_kept_by_pandas(self, save, features, samples):
-        check(read_table(save(NUMBERS, columns=features, index=samples)), features, samples)
+        assert_table(read_table(save(NUMBERS, columns=features, index=samples)), features, samples)
 
     @pytest.mark.parametrize("index_col", [None, 0, "id"])
-    def test_a_column_of_names(self, pandas, tmp_path, index_col):
-        frame = pandas.DataFrame(NUMBERS, columns=FEATURES)
-        frame.insert(0, "id", SAMPLES)
-        frame.to_parquet(tmp_path / "t.parquet")
-        check(read_table(tmp_path / "t.parquet", index_col=index_col), FEATURES, SAMPLES)
+    def test_a_column_of_names_names_the_samples(self, save, index_col):
+        path = save({"id": SAMPLES} | dict(zip(FEATURES, NUMBERS.T, strict=True)))
+        assert_table(read_table(path, index_col=index_col), FEATURES, SAMPLES)
 
-    def test_missing_numbers_and_integers(self, pandas, save):
-        path = save({"a": pandas.array([1, None], dtype="Int64"), "b": [True, False]})
-        check(read_table(path), ("a", "b"), numbers=[[1, 1], [np.nan, 0]])
+    def test_missing_numbers_and_integers(self, save):
+        path = save({"a": pd.array([1, None], dtype="Int64"), "b": [True, False]})
+        assert_table(read_table(path), ("a", "b"), numbers=[[1, 1], [np.nan, 0]])
 
     def test_single_precision_is_kept(self, save):
         assert read_table(save(NUMBERS.astype(np.float32), columns=FEATURES)).X.dtype == np.float32
 
-    def test_drop(self, pandas, tmp_path):
-        frame = pandas.DataFrame(NUMBERS, columns=FEATURES)
-        frame.insert(1, "what", ["pump", "ring"])
-        frame.to_parquet(tmp_path / "t.parquet")
-        check(read_table(tmp_path / "t.parquet", drop=["what"]), FEATURES)
-        check(read_table(tmp_path / "t.parquet", drop=[1]), FEATURES)
+    @pytest.mark.parametrize("drop", [["what"], [1], ["wh*"]])
+    def test_columns_are_dropped_by_name_position_and_pattern(self, save, drop):
+        (first, *rest), (a, *others) = NUMBERS.T, FEATURES
+        path = save({a: first, "what": ["pump", "ring"]} | dict(zip(others, rest, strict=True)))
+        assert_table(read_table(path, drop=drop), FEATURES)
 
-    def test_several_row_groups(self, save):
+    def test_several_row_groups_are_one_table(self, save):
         X, samples = np.arange(30.0).reshape(10, 3), tuple(f"s{i}" for i in range(10))
-        check(read_table(save(X, columns=FEATURES, index=samples, row_group_size=4)), FEATURES, samples, X)
+        assert_table(read_table(save(X, columns=FEATURES, index=samples, row_group_size=4)), FEATURES, samples, X)
 
-    def test_names_of_several_levels(self, pandas, save):
-        index = pandas.MultiIndex.from_tuples([("a", 1), ("b", 2)])
-        check(read_table(save(NUMBERS, columns=FEATURES, index=index)), FEATURES, ("('a', 1)", "('b', 2)"))
+    def test_names_of_several_levels_become_text(self, save):
+        index = pd.MultiIndex.from_tuples([("a", 1), ("b", 2)])
+        assert_table(read_table(save(NUMBERS, columns=FEATURES, index=index)), FEATURES, ("('a', 1)", "('b', 2)"))
 
     def test_headings_that_are_numbers(self, save):
         path = save(NUMBERS, columns=[1990, 1991, 1992])
-        check(read_table(path, drop=[1991]), ("1990", "1992"), numbers=NUMBERS[:, [0, 2]])
+        assert_table(read_table(path, drop=[1991]), ("1990", "1992"), numbers=NUMBERS[:, [0, 2]])
 
     @pytest.mark.parametrize(
         ("data", "options", "message"),
@@ -485,18 +442,12 @@ class TestParquet:
         with pytest.raises(TableError, match=message):
             read_table(save(data), **options)
 
-    def test_a_damaged_middle(self, save):
+    def test_a_damaged_middle_is_named(self, save):
         path = save(np.random.default_rng(0).random((5000, 3)), columns=FEATURES)
         data = bytearray(path.read_bytes())
         data[4:400] = b"\xff" * 396
         path.write_bytes(data)
         with pytest.raises(TableError, match=r"t\.parquet: rows 0 to 4999: they could not be read"):
-            read_table(path)
-
-    def test_truncated(self, save):
-        path = save(np.ones((100, 3)), columns=FEATURES)
-        path.write_bytes(path.read_bytes()[:-40])
-        with pytest.raises(TableError, match="not a whole Parquet file"):
             read_table(path)
 
     def test_the_missing_extra_is_named(self, monkeypatch, write):
@@ -507,13 +458,12 @@ class TestParquet:
 
 class TestLabelled:
     def test_a_frame_that_shares_the_numbers(self):
-        pytest.importorskip("pandas")
         X = NUMBERS.copy()
         frame = Table(X, FEATURES).to_frame_or_array()
         assert tuple(frame.columns) == FEATURES
         assert np.shares_memory(frame.to_numpy(), X)
 
-    def test_nothing_to_label(self):
+    def test_tables_without_names_and_sparse_ones_stay_as_they_are(self):
         S = sparse.csr_array(NUMBERS)
         assert Table(NUMBERS).to_frame_or_array() is NUMBERS
         assert Table(S, FEATURES).to_frame_or_array() is S
@@ -599,7 +549,7 @@ class TestHints:
         assert "covariance matrix" in self.find_hints(named)[0]
         assert self.find_hints(write_csv(tmp_path / "t.csv", self.X[:4], "abcd")) == []
 
-    def test_sparse(self, tmp_path):
+    def test_sparse_tables_have_no_hint(self, tmp_path):
         sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(np.eye(4)))
         assert self.find_hints(tmp_path / "t.npz") == []
 

@@ -3,16 +3,27 @@
 from functools import cache
 from itertools import combinations, product
 
+import dask.array as da
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
-from tests.contracts.device_double import DeviceArray
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 
-from gpower import GPower, GPowerCV, GPowerWarning, Solver, SparsityPath, sparsity_path, stability_selection
+from gpower import GPower, GPowerCV, GPowerWarning, Solver, sparsity_path, stability_selection
 from gpower.validation.variable_rules import VariableRules
 
 NAMES = [f"gene{j}" for j in range(12)]
+
+
+def make_frame(seed=0):
+    return pd.DataFrame(make_table(seed), columns=NAMES)
+
+
+def count_groups(z):
+    return np.unique(GROUPS[z != 0]).size
+
+
 RULES = {
     "include": {"include": [3, 7]},
     "exclude": {"exclude": [0, 1, 5]},
@@ -27,18 +38,16 @@ class TestExactCardinality:
     @EACH_RULE
     @pytest.mark.parametrize("k", [2, 3, 4])
     def test_the_best_of_all_admissible_supports_is_found(self, rules, k):
-        labels, lists = (
-            np.asarray(rules.get("groups", np.arange(12))),
-            {n: v for n, v in rules.items() if n != "groups"},
-        )
+        lists = dict(rules)
+        labels = np.asarray(lists.pop("groups", np.arange(12)))
+        supports = [set(support) for support in enumerate_supports(labels, k, **lists)]
         for seed in range(6):
             X = make_table(seed)
-            S, model = compute_scatter(X), GPower(1, cardinality=k, **rules).fit(X)
-            best = max(compute_variance(S, support) for support in enumerate_supports(labels, k, **lists))
-            assert compute_variance(S, support_of(model.components_[0])) == pytest.approx(best, rel=1e-9)
-            assert support_of(model.components_[0]) in [
-                set(support) for support in enumerate_supports(labels, k, **lists)
-            ]
+            S, found = compute_scatter(X), support_of(GPower(1, cardinality=k, **rules).fit(X).components_[0])
+            assert found in supports
+            assert compute_variance(S, found) == pytest.approx(
+                max(compute_variance(S, support) for support in supports), rel=1e-9
+            )
 
     @EACH_RULE
     def test_the_working_set_and_the_direct_ascent_agree(self, rules):
@@ -51,33 +60,24 @@ class TestExactCardinality:
     def test_every_container_gives_the_same_answer(self, rules, tmp_path):
         X = np.asfortranarray(make_table(2))
         np.save(tmp_path / "X.npy", X)
-        S = compute_scatter(X) / (len(X) - 1)
         expected = np.abs(GPower(2, cardinality=3, **rules).fit(X).components_)
-        for model, data in [
-            (GPower(2, cardinality=3, **rules), sp.csr_array(X)),
-            (GPower(2, cardinality=3, **rules), tmp_path / "X.npy"),
-            (GPower(2, cardinality=3, covariance="precomputed", **rules), S),
-        ]:
-            np.testing.assert_allclose(np.abs(model.fit(data).components_), expected, atol=1e-6)
-
-    def test_a_list_for_each_component(self):
-        model = GPower(2, cardinality=3, include=[[4], [9]], exclude=[[0, 1], [4]]).fit(make_table(3))
-        first, second = map(support_of, model.components_)
-        assert 4 in first
-        assert not first & {0, 1}
-        assert 9 in second
-        assert 4 not in second
+        for data in (sp.csr_array(X), tmp_path / "X.npy", da.from_array(X, chunks=(10, 12)), np.cov(X.T)):
+            covariance = "precomputed" if np.shape(data) == (12, 12) else None
+            model = GPower(2, cardinality=3, covariance=covariance, **rules).fit(data)
+            np.testing.assert_allclose(np.abs(model.components_), expected, atol=1e-6)
 
     def test_lists_give_components_a_place_of_their_own(self):
-        X = make_table(3) * np.r_[np.full(6, 5.0), np.ones(6)]
-        model = GPower(2, cardinality=2, include=[[8], [0]], exclude=[[0], []]).fit(X)
-        assert 8 in support_of(model.components_[0])
-        assert 0 in support_of(model.components_[1])
+        X = make_table(3) * np.r_[9.0, np.full(5, 5.0), np.ones(6)]
+        model = GPower(2, cardinality=2, include=[[8], [0]], exclude=[[0], [1]]).fit(X)
+        first, second = map(support_of, model.components_)
+        assert 8 in first
+        assert 0 not in first
+        assert 0 in second
+        assert 1 not in second
         assert model.explained_variance_[0] < model.explained_variance_[1]
 
-    def test_variables_by_name(self):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(make_table(4), columns=NAMES)
+    def test_variables_are_found_by_name(self):
+        X = make_frame(4)
         model = GPower(1, cardinality=3, include=["gene7"], exclude=["gene2", 3], groups=None).fit(X)
         same = GPower(1, cardinality=3, include=7, exclude=[2, 3]).fit(X.to_numpy())
         np.testing.assert_array_equal(model.components_, same.components_)
@@ -86,21 +86,10 @@ class TestExactCardinality:
         labels = np.array([0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8])
         np.testing.assert_array_equal(grouped.components_, GPower(1, cardinality=2, groups=labels).fit(X).components_)
 
-    def test_a_block_and_non_negative_loadings(self):
-        X = make_table(5)
-        block = GPower(2, cardinality=[2, 1], method="block", groups=GROUPS, include=[[5], []]).fit(X)
-        assert [len(set(GROUPS[z != 0])) for z in block.components_] == [2, 1]
+    def test_a_block_keeps_the_rules_of_each_unit(self):
+        block = GPower(2, cardinality=[2, 1], method="block", groups=GROUPS, include=[[5], []]).fit(make_table(5))
+        assert [count_groups(z) for z in block.components_] == [2, 1]
         assert 5 in support_of(block.components_[0])
-        positive = GPower(1, cardinality=3, positive=True, include=[2], exclude=[0]).fit(X)
-        assert np.all(positive.components_ >= 0)
-        assert not positive.components_[0, 0]
-
-    def test_l1_variance_and_sample_weights(self):
-        X = make_table(6)
-        model = GPower(1, cardinality=2, groups=GROUPS, variance="l1", exclude=[11]).fit(X)
-        assert len(set(GROUPS[model.components_[0] != 0])) == 2
-        weighted = GPower(1, cardinality=4, include=[1]).fit(X, sample_weight=np.linspace(1, 2, len(X)))
-        assert 1 in support_of(weighted.components_[0])
 
     def test_large_tables_are_solved_by_the_sequential_solver(self):
         rng = np.random.default_rng(0)
@@ -136,10 +125,9 @@ class TestIncludedWithoutALoading:
         assert len(model.warnings_) == 1  # without the warning that fewer variables explain as much
 
     def test_a_variable_that_needs_the_other_sign(self):
-        pandas = pytest.importorskip("pandas")
         X = make_table(2)
         X[:, 4] = -X[:, 3] + 0.1 * X[:, 5]
-        frame = pandas.DataFrame(X[:, [3, 4]], columns=["up", "down"])
+        frame = pd.DataFrame(X[:, [3, 4]], columns=["up", "down"])
         with pytest.warns(GPowerWarning, match="include asks for 'down' in component 1"):
             GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
 
@@ -160,13 +148,6 @@ class TestPenalised:
         ]
         assert model.objective_[0] >= max(objective) * (1 - 0.02)
         assert model.gamma_[0] == pytest.approx(0.05 * np.max(np.diag(S) / weights))
-
-    @pytest.mark.parametrize("penalty", ["l0", "l1"])
-    def test_groups_are_in_or_out_as_a_whole(self, penalty):
-        model = GPower(2, gamma=0.2, penalty=penalty, groups=GROUPS).fit(make_table(1))
-        for z in model.components_:
-            assert all(np.all(z[g == GROUPS] != 0) or not np.any(z[g == GROUPS]) for g in range(6))
-            assert 0 < np.count_nonzero(z) < 12
 
     def test_a_group_counts_by_the_root_of_its_size(self):
         X = make_table(2)
@@ -221,10 +202,10 @@ class TestPenalised:
     def test_a_calibrated_penalty_counts_groups(self):
         for seed in range(4):
             model = GPower(1, penalty="l1", cardinality=3, groups=GROUPS, include=[5]).fit(make_table(seed))
-            assert len(set(GROUPS[model.components_[0] != 0])) == 3
+            assert count_groups(model.components_[0]) == 3
             assert 5 in support_of(model.components_[0])
 
-    def test_a_block(self):
+    def test_units_of_a_block_have_their_own_rules(self):
         model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(make_table(5))
         assert not model.components_[0, 0]
         assert not model.components_[1, 3]
@@ -296,19 +277,6 @@ class TestEmptyRules:
         np.testing.assert_array_equal(same.components_, plain.components_)
         np.testing.assert_array_equal(same.objective_, plain.objective_)
 
-    @EACH_EMPTY_RULE
-    def test_empty_rules_change_no_digit_in_any_container(self, rules, tmp_path):
-        X = np.asfortranarray(make_table(7))
-        np.save(tmp_path / "X.npy", X)
-        for data, options in [
-            (sp.csr_array(X), {}),
-            (tmp_path / "X.npy", {}),
-            (compute_scatter(X), {"covariance": "precomputed"}),
-            (X.astype(np.float32), {"scale": True}),
-        ]:
-            plain, same = (GPower(2, cardinality=3, **options, **more).fit(data) for more in ({}, rules))
-            np.testing.assert_array_equal(same.components_, plain.components_)
-
     @staticmethod
     @cache
     def search_without_rules():
@@ -360,34 +328,17 @@ class TestRefused:
             ({"include": [1], "exclude": [1, 2]}, "1 is in include and in exclude"),
             ({"include": [1, 2], "exclude": [1, 2]}, "1, 2 are in include and in exclude"),
             ({"include": range(4)}, r"include asks for 4 variables \(0, 1, 2, 3\), and cardinality=3"),
-            (
-                {"include": [0, 3, 5, 6], "groups": GROUPS},
-                r"include asks for 4 groups \(0, 1, 2, 3\), and cardinality=3",
-            ),
+            ({"include": [0, 3, 5, 6], "groups": GROUPS}, r"asks for 4 groups \(0, 1, 2, 3\), and cardinality=3"),
             ({"include": [[1], [2], [3]]}, "include has 3 lists, but n_components=2"),
             ({"include": [1, [2]]}, "include mixes variables and lists of them"),
             ({"include": 1.5}, "include=1.5: names or column numbers"),
+            ({"include": [1], "l1_bound": 2}, "include does not go together with l1_bound"),
             ({"exclude": range(12)}, "exclude names all 12 variables"),
             ({"exclude": range(10)}, "cardinality=3, and exclude leaves 2 variables"),
-            ({"penalty_weights": np.full(12, 2.0)}, "penalty_weights has no effect on a cardinality"),
-            (
-                {"groups": GROUPS, "constraint": "orthogonal"},
-                "groups does not go together with constraint=",
-            ),
+            ({"penalty_weights": np.full(12, 2.0), "cardinality": 3}, "penalty_weights has no effect on a cardinality"),
+            ({"groups": GROUPS, "constraint": "orthogonal"}, "groups does not go together with constraint="),
             ({"groups": GROUPS, "cardinality": 7}, "a component uses between 1 and 6 groups"),
-        ],
-    )
-    def test_rules_refused_with_a_cardinality(self, rules, sentence):
-        with pytest.raises(ValueError, match=sentence):
-            GPower(2, **({"cardinality": 3} | rules)).fit(make_table())
-
-    @pytest.mark.parametrize(
-        ("rules", "sentence"),
-        [
-            (
-                {"penalty_weights": -np.ones(12)},
-                "penalty_weights holds -1 for 0; weights are finite",
-            ),
+            ({"penalty_weights": -np.ones(12)}, "penalty_weights holds -1 for 0; weights are finite"),
             ({"penalty_weights": [1.0] * 11 + [float("nan")]}, "penalty_weights holds nan for 11"),
             ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
             ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
@@ -402,37 +353,33 @@ class TestRefused:
             ({"penalty_weights": np.ones(5)}, "penalty_weights has 5 entries, but there are 12 variables"),
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
-            ({"include": [1], "l1_bound": 2}, "include does not go together with l1_bound"),
             ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, "budget works with penalty='l0'"),
             ({"budget": 3}, "budget is the largest total cost of a component's variables; give penalty_weights"),
             ({"budget": 3, "gamma": 0.1}, "gamma and budget are set together"),
-            (
-                {"budget": 1, "penalty_weights": np.arange(12) + 2.0},
-                "budget=1.0 pays for nothing: .* costs 2",
-            ),
+            ({"budget": 1, "penalty_weights": np.arange(12) + 2.0}, "budget=1.0 pays for nothing: .* costs 2"),
             (
                 {"budget": 5, "penalty_weights": np.arange(12) + 2.0, "include": [1, 2]},
                 r"include asks for a cost of 7 \(1, 2\), and budget=5",
             ),
         ],
     )
-    def test_rules_refused_without_a_cardinality(self, rules, sentence):
+    def test_rules_that_cannot_hold_are_refused(self, rules, sentence):
+        level = {} if rules.keys() & {"l1_bound", "penalty_weights", "budget"} else {"cardinality": 3}
         with pytest.raises(ValueError, match=sentence):
-            GPower(1, **rules).fit(make_table())
+            GPower(2, **level | rules).fit(make_table())
 
-    def test_a_constant_column_that_must_be_used(self):
+    def test_a_constant_column_that_must_be_used_is_refused(self):
         X = make_table()
         X[:, 4] = 1.0
         with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
             GPower(1, cardinality=3, include=[4]).fit(X)
 
-    def test_a_name_that_is_nearly_right(self):
-        pandas = pytest.importorskip("pandas")
+    def test_a_similar_name_is_suggested(self):
         message = "exclude names 'gene77', but no variable has this name; similar names are 'gene7'"
         with pytest.raises(ValueError, match=message):
-            GPower(1, cardinality=3, exclude=["gene77"]).fit(pandas.DataFrame(make_table(), columns=NAMES))
+            GPower(1, cardinality=3, exclude=["gene77"]).fit(make_frame())
 
-    def test_a_custom_penalty(self):
+    def test_rules_do_not_go_with_a_custom_penalty(self):
         from gpower.penalties.elementary import Cardinality
 
         with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
@@ -440,26 +387,18 @@ class TestRefused:
 
 
 class TestOtherFunctions:
-    def test_a_saved_model_keeps_its_rules(self, tmp_path):
-        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], exclude=np.array([1])).fit(make_table())
-        model.save(tmp_path / "model.npz")
-        again = GPower.load(tmp_path / "model.npz")
-        assert (again.groups, again.include, again.exclude) == (GROUPS.tolist(), [5], [1])
-        np.testing.assert_array_equal(again.fit(make_table()).components_, model.components_)
-
     @pytest.mark.parametrize(
         "rules",
         [
+            {"groups": GROUPS, "include": [5], "exclude": np.array([1])},
             {"groups": {0: "a", 1: "a", np.int64(2): "b", 3: "b"}, "include": {1}, "exclude": range(5, 7)},
             {"gamma": 0.1, "cardinality": None, "penalty_weights": {3: 2.0, 4: 0.5}},
             {"gamma": 0.1, "cardinality": None, "groups": GROUPS, "penalty_weights": {0: 2.0, 3: 0.1}},
         ],
     )
-    def test_a_loaded_model_fits_as_the_saved_one(self, rules, tmp_path):
+    def test_a_loaded_model_fits_as_the_saved_one(self, rules, reload):
         model = GPower(1, **({"cardinality": 2} | rules)).fit(make_table())
-        model.save(tmp_path / "model.npz")
-        again = GPower.load(tmp_path / "model.npz").fit(make_table())
-        np.testing.assert_array_equal(again.components_, model.components_)
+        np.testing.assert_array_equal(reload(model).fit(make_table()).components_, model.components_)
 
     @pytest.mark.parametrize(
         "rules",
@@ -469,57 +408,44 @@ class TestOtherFunctions:
             {"groups": GROUPS, "penalty_weights": {np.int64(0): 2.0, 3: 0.1}, "gamma": 0.1},
         ],
     )
-    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, rules, tmp_path):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(make_table(3), columns=[str(j) for j in range(11, -1, -1)])
+    def test_column_numbers_stay_numbers_where_names_are_numbers_too(self, rules, reload):
+        X = pd.DataFrame(make_table(3), columns=[str(j) for j in range(11, -1, -1)])
         model = GPower(1, **rules).fit(X)
-        model.save(tmp_path / "model.npz")
-        again = GPower.load(tmp_path / "model.npz")
+        again = reload(model)
         grid = {"gammas": [0.2, 0.1]} if "gamma" in rules else {"cardinalities": [3, 4]}
         words = {word: given for word, given in rules.items() if word not in ("gamma", "cardinality")}
-        sparsity_path(X, **grid, **words).save(tmp_path / "path.npz")
-        path = SparsityPath.load(tmp_path / "path.npz")
+        path = reload(sparsity_path(X, **grid, **words))
         for word, given in words.items():
             expected = given.tolist() if isinstance(given, np.ndarray) else given
-            assert getattr(again, word) == expected
-            assert path.params[word] == expected
+            assert getattr(again, word) == path.params[word] == expected
         assert again.groups_used() == model.groups_used()
         np.testing.assert_array_equal(again.fit(X).components_, model.components_)
 
-    def test_a_series_by_position_is_kept_by_position(self, tmp_path):
-        pandas = pytest.importorskip("pandas")
-        groups = pandas.Series(GROUPS, index=np.arange(12)[::-1])
-        model = GPower(1, cardinality=2, groups=groups).fit(make_table(2))
-        model.save(tmp_path / "model.npz")
-        assert GPower.load(tmp_path / "model.npz").groups == GROUPS.tolist()
+    def test_a_series_by_position_is_kept_by_position(self, reload):
+        groups = pd.Series(GROUPS, index=np.arange(12)[::-1])
+        assert reload(GPower(1, cardinality=2, groups=groups).fit(make_table(2))).groups == GROUPS.tolist()
 
-    def test_a_series_by_name_is_put_in_order(self, tmp_path):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(make_table(2), columns=NAMES)
-        groups = pandas.Series(GROUPS, index=NAMES)
-        weights = pandas.Series(np.linspace(1, 2, 12), index=NAMES)
-        for word, series, level in (
-            ("groups", groups, {"cardinality": 2}),
-            ("penalty_weights", weights, {"gamma": 0.1}),
-        ):
-            model = GPower(1, **level, **{word: series.sample(frac=1, random_state=0)}).fit(X)
-            same = GPower(1, **level, **{word: series.to_numpy()}).fit(X)
-            np.testing.assert_allclose(model.components_, same.components_, atol=1e-10)
-            model.save(tmp_path / "model.npz")
-            loaded = GPower.load(tmp_path / "model.npz").fit(X)
-            np.testing.assert_array_equal(loaded.components_, model.components_)
+    @pytest.mark.parametrize(
+        ("word", "values", "level"),
+        [("groups", GROUPS, {"cardinality": 2}), ("penalty_weights", np.linspace(1, 2, 12), {"gamma": 0.1})],
+    )
+    def test_a_series_by_name_is_put_in_order(self, word, values, level, reload):
+        X, shuffled = make_frame(2), pd.Series(values, index=NAMES).sample(frac=1, random_state=0)
+        model = GPower(1, **level, **{word: shuffled}).fit(X)
+        expected = GPower(1, **level, **{word: values}).fit(X)
+        np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
+        np.testing.assert_array_equal(reload(model).fit(X).components_, model.components_)
 
     @pytest.mark.parametrize("form", ["list", "NaN", "categorical", "series", "nullable series"])
-    def test_a_variable_without_a_label_is_in_no_group(self, form, tmp_path):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(make_table(2), columns=NAMES)
+    def test_a_variable_without_a_label_is_in_no_group(self, form, reload):
+        X = make_frame(2)
         labels = [*"aabb", None, *"cccc", None, *"dd"]
         groups = {
             "list": labels,
             "NaN": [float("nan") if label is None else label for label in labels],
-            "categorical": pandas.Categorical(labels),
-            "series": pandas.Series(pandas.Categorical(labels), index=NAMES),
-            "nullable series": pandas.Series(labels, index=NAMES, dtype="string"),
+            "categorical": pd.Categorical(labels),
+            "series": pd.Series(pd.Categorical(labels), index=NAMES),
+            "nullable series": pd.Series(labels, index=NAMES, dtype="string"),
         }[form]
         by_name = {name: label for name, label in zip(NAMES, labels, strict=True) if label is not None}
         expected = GPower(2, cardinality=2, groups=by_name).fit(X)
@@ -527,29 +453,16 @@ class TestOtherFunctions:
         np.testing.assert_array_equal(model.components_, expected.components_)
         alone = GPower(1, cardinality=1, groups=groups, include=["gene4"]).fit(X)
         assert support_of(alone.components_[0]) == {4}
-        model.save(tmp_path / "model.npz")
-        loaded = GPower.load(tmp_path / "model.npz").fit(X)
-        np.testing.assert_array_equal(loaded.components_, model.components_)
+        np.testing.assert_array_equal(reload(model).fit(X).components_, model.components_)
 
     def test_a_series_with_repeated_names_and_a_frame_are_refused(self):
-        pandas = pytest.importorskip("pandas")
-        X = pandas.DataFrame(make_table(2), columns=NAMES)
-        repeated = pandas.Series([*"abc"], index=[NAMES[0], NAMES[1], NAMES[0]])
+        repeated = pd.Series([*"abc"], index=[NAMES[0], NAMES[1], NAMES[0]])
         with pytest.raises(ValueError, match=f"groups has more than one entry for '{NAMES[0]}'"):
-            GPower(1, cardinality=2, groups=repeated).fit(X)
+            GPower(1, cardinality=2, groups=repeated).fit(make_frame())
         with pytest.raises(ValueError, match=r"penalty_weights is a table of shape \(3, 1\)"):
-            GPower(1, gamma=0.1, penalty_weights=pandas.DataFrame({"w": [1, 2, 3]}, index=NAMES[:3])).fit(X)
+            GPower(1, gamma=0.1, penalty_weights=pd.DataFrame({"w": [1, 2, 3]}, index=NAMES[:3])).fit(make_frame())
 
-    def test_a_checkpoint_resumes_with_the_same_rules_and_refuses_others(self, tmp_path):
-        X, place = make_table(1), tmp_path / "kept.npz"
-        options = {"cardinality": 2, "groups": GROUPS, "include": [3], "checkpoint": place}
-        first = GPower(2, **options).fit(X)
-        again = GPower(2, resume=True, **options).fit(X)
-        np.testing.assert_array_equal(first.components_, again.components_)
-        with pytest.raises(ValueError, match="other data or other parameters"):
-            GPower(2, resume=True, **(options | {"include": [4]})).fit(X)
-
-    def test_batches_of_samples(self):
+    def test_batches_of_samples_follow_the_rules(self):
         X, options = make_table(2), {"cardinality": 2, "groups": GROUPS, "exclude": [3]}
         model = GPower(1, **options)
         for batch in np.array_split(X, 3):
@@ -559,9 +472,8 @@ class TestOtherFunctions:
     def test_a_path_runs_over_groups(self):
         path = sparsity_path(make_table(3), groups=GROUPS, include=[5])
         assert path.grid.tolist() == [1, 2, 3, 4, 5, 6]
-        for k, z in zip(path.grid, path.loadings.toarray(), strict=True):
-            assert len(set(GROUPS[z != 0])) == k
-            assert z[5]
+        assert [count_groups(z) for z in path.loadings.toarray()] == [1, 2, 3, 4, 5, 6]
+        assert path.loadings.toarray()[:, 5].all()
         assert np.all(np.diff(path.variance[:, 0]) >= -1e-12)
 
     def test_cross_validation_chooses_among_groups(self):
@@ -579,13 +491,11 @@ class TestOtherFunctions:
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
 
     def test_stability_of_variables_by_name(self):
-        pandas = pytest.importorskip("pandas")
-        X, options = make_table(4), {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
-        named = stability_selection(pandas.DataFrame(X, columns=NAMES), include=["gene7"], exclude=["gene2"], **options)
-        by_column = stability_selection(X, include=[7], exclude=[2], **options)
+        options = {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
+        named = stability_selection(make_frame(4), include=["gene7"], exclude=["gene2"], **options)
+        by_column = stability_selection(make_table(4), include=[7], exclude=[2], **options)
         np.testing.assert_array_equal(named.frequency, by_column.frequency)
-        assert named.frequency[0, 7] == 1
-        assert named.frequency[0, 2] == 0
+        assert named.frequency[0, [7, 2]].tolist() == [1, 0]
 
     def test_the_groups_of_a_component_by_their_labels(self):
         X = make_table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
@@ -598,21 +508,6 @@ class TestOtherFunctions:
         numbers = GPower(1, cardinality=2, groups={0: 5, 1: 5}, include=[0]).fit(X)
         assert numbers.groups_used() == [["x5", 5]]
         assert GPower(1, cardinality=1, groups=list("abcdefghijkl")).fit(X).groups_used() == [["f"]]
-
-    def test_dask_takes_rules_and_a_device_refuses_them(self):
-        X, options = make_table(8, p=40), {"cardinality": 2, "groups": GROUPS, "exclude": [0]}
-        expected = np.abs(GPower(2, **options).fit(X).components_)
-        dask = pytest.importorskip("dask.array")
-        lazy = dask.from_array(X, chunks=(10, 12))
-        np.testing.assert_allclose(np.abs(GPower(2, **options).fit(lazy).components_), expected, atol=1e-6)
-        with pytest.raises(ValueError, match="groups, include, exclude, penalty_weights work on the host only"):
-            GPower(2, **options).fit(DeviceArray(X))
-
-    def test_a_certificate_bounds_the_solution(self):
-        model = GPower(1, cardinality=2, groups=GROUPS, include=[5], certify=True).fit(make_table(5))
-        assert 0 < model.optimality_ratio_[0] <= 1
-        weighed = GPower(1, gamma=0.1, penalty_weights=np.linspace(1, 2, 12), certify=True).fit(make_table(5))
-        assert 0 < weighed.optimality_ratio_[0] <= 1
 
 
 def test_groups_that_no_cost_names_cost_their_size():

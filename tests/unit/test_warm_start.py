@@ -43,7 +43,7 @@ def test_a_large_table_is_read_less_often():
     np.testing.assert_allclose(model.components_[0], first[0], atol=1e-6)
 
 
-def test_one_component_more():
+def test_another_number_of_components_may_be_fitted():
     X = make_table(3)
     model = GPower(2, cardinality=3, warm_start=True).fit(X)
     first = model.components_.copy()
