@@ -236,7 +236,7 @@ class TestMemoryMaps:
         source = open_source(mapped, memory_limit=LIMIT)
         assert source.axis == int(order == "F")
         seen = []
-        monkeypatch.setattr("gpower.validation.data.validate_data", lambda *a, **k: seen.append(a))
+        monkeypatch.setattr("gpower.validation.checks.validate_data", lambda *a, **k: seen.append(a))
         found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(mapped)
         assert not seen
         monkeypatch.undo()

@@ -29,8 +29,8 @@ from gpower.operators.explained_variance import Scores
 from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.results import ComponentResult
 from gpower.solvers.sequential import SolverState
+from gpower.validation.params import resolve_solver
 from gpower.validation.prepare import PreparedData
-from gpower.validation.solver import resolve_solver
 
 #: Relative difference of means, norms and products up to which two matrices count as the same data.
 SAME_DATA_TOLERANCE = 1e-8

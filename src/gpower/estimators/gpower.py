@@ -15,9 +15,9 @@ from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, WarningSpec, capture_warnings, warn_all
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection
 from gpower.certificates import certificate_args, certify_components, certify_joint_variance
-from gpower.estimators.base import SparsePCAEstimator, summarize_fit
+from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.checkpointing import solve_with_checkpoint
-from gpower.estimators.diagnostics import fit_warnings, log_fit
+from gpower.estimators.fit_summary import fit_warnings, log_fit, summarize_fit
 from gpower.operators.running_moments import RunningMoments
 from gpower.penalties.elementary import Penalty
 from gpower.solvers.multi_component import solve_all_components

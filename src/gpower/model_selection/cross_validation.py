@@ -18,7 +18,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.messages import format_param
 from gpower._utils.threads import limit_small_products
-from gpower.estimators.base import NamedValues, SparsePCAEstimator
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import (
     SELECTION_CRITERIA,

@@ -16,8 +16,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.text import format_names
-from gpower.estimators.base import IterationCounts, NamedValues
-from gpower.estimators.diagnostics import fit_warnings
+from gpower.estimators.fit_summary import IterationCounts, NamedValues, fit_warnings
 from gpower.estimators.gpower import GPower
 from gpower.io.model_file import (
     ModelFileError,

@@ -15,10 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from gpower._utils.arrays import Array
-
-
-class ComponentModelMixin:
-    """An estimator of this package; `UnwrappedModel` looks for it among the steps of a pipeline."""
+from gpower.validation.checks import ComponentModelMixin
 
 
 @dataclass(frozen=True, eq=False)

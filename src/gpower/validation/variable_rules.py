@@ -21,8 +21,7 @@ from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.support_rules import SupportRules
-from gpower.validation.checks import is_number, is_sequence, to_python_list
-from gpower.validation.data import format_variable_name
+from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python_list
 
 #: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
