@@ -34,9 +34,8 @@ from gpower.model_selection.folds import (
     compute_captured_squares,
     compute_total_squares,
 )
-from gpower.model_selection.grids import check_cardinality_grid
+from gpower.model_selection.grids import check_cardinality_grid, warm_path
 from gpower.model_selection.path import StepProgressCallback
-from gpower.model_selection.warm_path import warm_path
 from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty

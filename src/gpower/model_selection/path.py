@@ -16,9 +16,8 @@ from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, WarningSp
 from gpower.estimators.fit_summary import fit_warnings, summarize_fit
 from gpower.estimators.gpower import GPower
 from gpower.io.model_file import simulate_json_round_trip
-from gpower.model_selection.grids import check_cardinality_grid, check_gamma_grid
+from gpower.model_selection.grids import check_cardinality_grid, check_gamma_grid, warm_path
 from gpower.model_selection.path_result import SparsityPath
-from gpower.model_selection.warm_path import warm_path
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import ROTATION_NOTE
