@@ -88,11 +88,21 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
     """Return X as a float32 or float64 matrix, not yet checked for missing values.
 
     The matrix is a NumPy array, a CSR or CSC matrix, a CuPy array if X is on a device, or a `Container` if the type of
-    X is registered, as for a file or a Dask array; it may share memory with X, so it must not be changed. Raise for
-    objects that are not a matrix of numbers; the error names the text columns of a frame. With `reset` the estimator
-    stores the number and names of the variables, otherwise they are compared with those of the fit; of a container or
-    an array on a device only the number is. `memory_limit`, a number of bytes or text such as "2GB", is for containers;
-    a container or a sparse matrix whose shape alone needs more raises too.
+    X is registered, as for a file or a Dask array; it may share memory with X, so it must not be changed. Raise
+    ValueError or TypeError for objects that are not a matrix of numbers; the error names the text columns of a frame.
+
+    Parameters
+    ----------
+    estimator : scikit-learn estimator
+        Its `n_features_in_` and `feature_names_in_` are set with `reset`, and else compared with X; of a container or
+        an array on a device only the number is compared.
+    X : object
+        What the user passed to `fit` or `transform`, samples × variables.
+    reset : bool
+        Whether this is a fit.
+    memory_limit : int or str, optional
+        Number of bytes, or text such as "2GB", that the blocks of a container may take. A container or a sparse matrix
+        whose shape alone needs more raises ValueError.
     """
     memory_bytes = None if memory_limit is None else parse_memory_size(memory_limit)
     X = as_native(to_plain_table(X))
@@ -125,7 +135,10 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 
 
 def _refuse_excessive_shape(X: Any, memory_bytes: int | None) -> None:
-    """Raise ValueError if the vectors of a fit to a container or a sparse matrix exceed the memory that is granted."""
+    """Raise ValueError if the vectors of a fit to a container or a sparse matrix exceed the memory that is granted.
+
+    X may be any object; others than a `Container` or a SciPy matrix pass, as do all without a limit in bytes.
+    """
     if memory_bytes is None or not (isinstance(X, Container) or sp.issparse(X)):
         return
     reason = describe_excessive_shape(X.shape, memory_limit=memory_bytes)
@@ -184,10 +197,11 @@ def parse_memory_size(size: Any) -> int:
 
 
 def _set_or_check_features(estimator: Any, X: Any, reset: bool) -> Any:
-    """Set number and names of the variables of a matrix in blocks or on a device, or check the number; return it.
+    """Set number and names of the variables of a matrix in blocks or on a device, or check the number; return X.
 
-    With `reset` they are set, otherwise the number is compared with that of the fit, and names are not. An array on a
-    device has no names.
+    X is a `Container` or a CuPy array. With `reset` the attributes `n_features_in_` and `feature_names_in_` of the
+    `estimator` are set, otherwise the number is compared with that of the fit, and names are not. An array on a device
+    has no names. Raise ValueError for another number of variables, or without samples or variables.
     """
     n = X.shape[1]
     if 0 in X.shape:

@@ -137,7 +137,11 @@ class Covariates:
             )
 
     def balance(self, sample_weight: Array | None) -> Array:
-        """Return sample weights, (n_samples,), with which every batch has the same total weight."""
+        """Return sample weights, (n_samples,) in float64, with which every batch has the same total weight.
+
+        `sample_weight`, (n_samples,), are checked weights, whose ratios within a batch are kept and whose sum is that
+        of the result; None stands for ones. Raise ValueError without batches.
+        """
         if self.batch is None:
             raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
         weight = np.ones(len(self.batch)) if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -161,8 +165,9 @@ class Covariates:
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the least-squares regression of all variables on the covariates, in one pass over X.
 
-        With `center` the covariates are centred, which is a regression with an intercept. Raise ValueError if the
-        covariates leave nothing.
+        X contains the data, (n_samples, n_features), neither centred nor scaled, in memory or in blocks. With `center`
+        the covariates are centred, which is a regression with an intercept. `sample_weight`, (n_samples,), comes from
+        `check_sample_weight`; None stands for ones. Raise ValueError if the covariates predict all samples exactly.
         """
         w = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         mean = w @ self.values / w.sum() if center else np.zeros(self.values.shape[1])
@@ -219,7 +224,8 @@ class CovariateRegression:
     def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression with the residuals of a dense matrix as an array, whose products take less time.
 
-        Arguments are those of the regression. Columns that the covariates predict are exactly constant.
+        `sample_weight`, (n_samples,) or None, and `center` are those with which the regression was made. Columns that
+        the covariates predict are exactly constant. The residuals of a covariance are an array already.
         """
         if not isinstance(self.residuals, ResidualMatrix):
             return self
@@ -231,7 +237,7 @@ class CovariateRegression:
         return replace(self, residuals=R)
 
     def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
-        """Return the share of the variance that the covariates take, given the moments of the residuals.
+        """Return the share of the variance that the covariates take, between 0 and 1, given moments of the residuals.
 
         The variance is that of all variables together; if they are `standardized`, the mean of their shares. Constant
         variables, of which the covariates predict rounding errors, do not count.
@@ -295,7 +301,11 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
 
 
 def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the columns of a frame, a mapping, a series or an array."""
+    """Yield names and values of the columns of a frame, a mapping, a series or an array.
+
+    The values of a column are as the user gave them, not checked. A column of an array is called covariate_1,
+    covariate_2, …. Raise ValueError for an array of more than two dimensions.
+    """
     if hasattr(covariates, "columns") or (hasattr(covariates, "keys") and not hasattr(covariates, "dtype")):
         yield from ((str(name), covariates[name]) for name in getattr(covariates, "columns", covariates))
         return
@@ -325,7 +335,11 @@ def _check_row_names(values: Any, row_names: Any, what: str) -> None:
 
 
 def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
-    """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values."""
+    """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values.
+
+    `values` is an array, a list or a column of a frame with one value per sample. It is numeric if all values are
+    numbers and the column of the frame is not a categorical one.
+    """
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
     array = np.asarray(values)
     if array.shape != (n_samples,):
@@ -390,7 +404,9 @@ class CovariateVariables:
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression of all variables of a covariance X on these; weights and `center` have no effect.
 
-        The residuals are the Schur complement of X, in which the rows and columns of the covariates are zero.
+        X is a symmetric, positive semidefinite matrix, (n_features, n_features), in host memory. The residuals are its
+        Schur complement, a NumPy array in which the rows and columns of the covariates are zero, as are those of
+        variables that the covariates predict up to rounding. There is no basis.
         """
         S, idx = X.to_dense(), self.columns
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))

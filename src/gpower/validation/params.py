@@ -197,9 +197,10 @@ def _check_option_combinations(params: Mapping[str, Any], m: int, p: int) -> Non
 def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None) -> SparsitySpec:
     """Return the kind of sparsity of m components of n variables and its levels; raise if parameters are not valid.
 
-    `rules` is None if neither rules on the variables nor a budget have an effect. Levels are cardinalities, fractions
-    of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component. The penalty of the result is a
-    family, whose level the solver sets; only a `CustomPenalty` has its own.
+    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity.
+    `rules` are those of the same n variables and m components, None if neither they nor a budget have an effect. Levels
+    are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component.
+    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
     """
     penalty = params["penalty"]
     is_custom = isinstance(penalty, Penalty)
@@ -261,6 +262,7 @@ def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: Varia
 def has_default_cardinality(params: Mapping[str, Any]) -> bool:
     """Return whether no parameter of `GPower` gives a level of sparsity, so that the cardinality is the default one.
 
+    `params` contains at least the parameters about sparsity by name, as the user gave them, None if not given.
     The ℓ1 penalty, penalties of the user and weights of the variables need γ, and have no default cardinality.
     """
     given = ("cardinality", "gamma", "l1_bound", "budget", "penalty_weights")
@@ -353,9 +355,10 @@ def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, co
 
 
 def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: tuple[int, int]) -> Constraint | None:
-    """Return the constraint between the components, or None; raise if the other parameters exclude it.
+    """Return the constraint between the components, or None; raise ValueError if the other parameters exclude it.
 
-    `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
+    `params` contains all constructor parameters, with an option that is allowed as `constraint`, and `sparsity` was
+    made from them. `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
     """
     name = params["constraint"]
     if name is None:

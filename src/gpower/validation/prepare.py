@@ -264,7 +264,7 @@ class EstimatorInput:
         return self
 
     def to_float64(self) -> EstimatorInput:
-        """Return the input in float64, without a copy if it has that type; for a matrix in memory or on a device."""
+        """Return the input in float64, without a copy if it has that type; X must not be in blocks."""
         return replace(self, X=self.X.astype(np.float64, copy=False))
 
     def build_fit_specs(self, *variants: Mapping[str, Any]) -> list[FitSpec]:
@@ -361,7 +361,7 @@ class EstimatorInput:
         return self.select_samples(drawn)
 
     def _check_device_support(self) -> None:
-        """Raise if a parameter is set that does not work on a device."""
+        """Raise ValueError if a parameter is set that does not work for an array on a device."""
         supported = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
         odd = [format_param(name, self.params[name]) for name, value in supported.items() if self.params[name] != value]
         if odd:
@@ -422,7 +422,11 @@ class EstimatorInput:
         )
 
     def _balance(self, sample_weight: Any) -> Any:
-        """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set."""
+        """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set.
+
+        `sample_weight` is what the user gave, which is returned unchanged without `balance`; otherwise it is checked,
+        and the result is (n_samples,) in float64 on the host.
+        """
         if not self.params["balance"]:
             return sample_weight
         if self.covariates is None:
@@ -430,7 +434,11 @@ class EstimatorInput:
         return self.covariates.balance(check_sample_weight(sample_weight, self.shape[0], np.dtype(np.float64)))
 
     def _regress_on_covariates(self, weight: Array | None) -> CovariateRegression | None:
-        """Return the regression of the variables on the covariates, for checked weights; None without covariates."""
+        """Return the regression of the variables on the covariates; None without covariates.
+
+        `weight`, (n_samples,) or None, comes from `check_sample_weight`. Entries of X that are not finite make the
+        residuals of their columns not finite, without a warning.
+        """
         if self.covariates is None:
             return None
         center = bool(self.params["center"])

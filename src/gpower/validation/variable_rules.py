@@ -75,7 +75,11 @@ class VariableRules:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], n: int, m: int, names: FeatureNames) -> VariableRules:
-        """Create the rules from the parameters of an estimator, for n variables and m components."""
+        """Create the rules from the parameters of an estimator, for n variables and m components.
+
+        `params` contains parameters by name, of which the rules are read as the user gave them, and not checked yet;
+        those that are missing are None. `names`, (n,), are the names of the variables, if they have any.
+        """
         rules = {name: params.get(name) for name in VARIABLE_RULE_NAMES}
         for name in ("groups", "penalty_weights"):
             rules[name] = _convert_series_to_dict(rules[name], name)
@@ -202,12 +206,12 @@ class VariableRules:
 
     @cached_property
     def included_columns(self) -> list[Array]:
-        """Return the columns that each component must use."""
+        """Return the columns that each component must use: an array of increasing int for each of them."""
         return self._read_column_lists("include")
 
     @cached_property
     def excluded_columns(self) -> list[Array]:
-        """Return the columns that each component must not use."""
+        """Return the columns that each component must not use: an array of increasing int for each of them."""
         return self._read_column_lists("exclude")
 
     def find_unused_includes(self, Z: Array) -> list[list[str]]:
@@ -216,7 +220,10 @@ class VariableRules:
         return [[self.format_variable(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
 
     def warn_unused_includes(self, unused: Sequence[Sequence[str]]) -> Iterator[WarningSpec]:
-        """Yield a warning about included variables without a loading, one list per component."""
+        """Yield a warning about included variables without a loading, if there are any.
+
+        `unused` contains the names of such variables, one list per component, as `find_unused_includes` returns them.
+        """
         cases = [f"{format_names(names)} in component {j + 1}" for j, names in enumerate(unused) if names]
         if cases:
             yield (
@@ -408,7 +415,10 @@ def _convert_series_to_dict(value: Any, parameter: str) -> Any:
 
 
 def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
-    """Return a mask, (size, m), of the indices in each list; (size, 1) if all lists are equal."""
+    """Return a mask, (size, m) of bool, of the indices in each of m lists; (size, 1) if all lists are equal.
+
+    `lists` are arrays of int below `size`, one per component, at least one.
+    """
     lists = lists[:1] if all(np.array_equal(lists[0], each) for each in lists) else lists
     masks = np.zeros((size, len(lists)), bool)
     for j, part in enumerate(lists):
