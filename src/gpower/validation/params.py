@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -63,6 +63,18 @@ SOLVER_OPTIONS: dict[str, tuple[Any, ...]] = {
     "accumulate_dtype": (None, "float64"),
     **dict.fromkeys(("local_search", "acceleration"), (True, False)),
 }
+#: Parameters with a number for each component: its smallest value, the limit that it stays below, and the requirement.
+NUMBER_RANGES = {
+    "gamma": (
+        0.0,
+        1.0,
+        "gamma is a fraction of its largest useful value and lies in [0, 1); 0 is ordinary PCA, values near 1 leave a "
+        "single variable. To set the number of variables, use cardinality",
+    ),
+    "l1_bound": (1.0, np.inf, "a finite number of at least 1 is needed"),
+    "budget": (0.0, np.inf, "a finite number of at least 0 is needed"),
+    "mu": (1e-6, np.nextafter(1e6, np.inf), "the weights of the units must be positive numbers, between 1e-6 and 1e6"),
+}
 #: Options that exclude each other: one with its value, None for any, another with its value, and the reason.
 OPTION_CONFLICTS = (
     ("certify", True, "variance", "l1", "a certificate bounds ‖Az‖₂²; leave one of the two out"),
@@ -101,17 +113,10 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
         rules = VariableRules.from_params(params, shape[1], m, names)
         rules = rules if rules.active_params or params["budget"] is not None else None
     sparsity = _build_sparsity_spec(params, shape[1], m, rules)
-    mu = 1.0 if params["mu"] is None else params["mu"]
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
         sparsity=sparsity,
-        mu=_expand_numbers(
-            mu,
-            "mu",
-            m,
-            lambda weight: 1e-6 <= weight <= 1e6,
-            "the weights of the units must be positive numbers, between 1e-6 and 1e6",
-        ),
+        mu=_expand_numbers(1.0 if params["mu"] is None else params["mu"], "mu", m),
         is_block=params["method"] == "block",
         n_init=None if is_auto else check_int(params["n_init"], "n_init", 1),
         start=_build_start(solver.init, shape[0], m, params["covariance"] is not None),
@@ -241,19 +246,11 @@ def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: Varia
             return ExactCardinality(penalty_family=family, **common)
         return ExactCardinality(**common) if penalty == "l0" else CalibratedPenalty(penalty_family=family, **common)
     if params["l1_bound"] is not None:
-        bounds = tuple(check_float(s, "l1_bound", 1.0) for s in expand_per_component(params["l1_bound"], "l1_bound", m))
-        return L1BoundSpec(levels=bounds, **common)
+        return L1BoundSpec(levels=_expand_numbers(params["l1_bound"], "l1_bound", m), **common)
     if is_custom and params["gamma"] is None:
         return CustomPenalty(penalty_family=family, **common)
     gamma = DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"]
-    levels = _expand_numbers(
-        gamma,
-        "gamma",
-        m,
-        lambda fraction: 0 <= fraction < 1,
-        "gamma is a fraction of its largest useful value and lies in [0, 1); 0 is ordinary PCA, values near 1 leave a "
-        "single variable. To set the number of variables, use cardinality",
-    )
+    levels = _expand_numbers(gamma, "gamma", m)
     if rules is None:
         family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
     return PenaltyLevel(penalty_family=family, levels=levels, **common)
@@ -346,7 +343,7 @@ def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, co
             "the cost of each variable."
         )
     m, n = rules.n_components, rules.n_features
-    levels = tuple(check_float(s, "budget", 0.0) for s in expand_per_component(params["budget"], "budget", m))
+    levels = _expand_numbers(params["budget"], "budget", m)
     support_rules = rules.build_support_rules(sum_weights=True)
     if support_rules is None:  # every variable costs one: the budget is a number of variables
         return ExactCardinality(levels=_expand_cardinalities([min(int(s), n) for s in levels], m, n), **common)
@@ -439,15 +436,14 @@ def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = Fals
     return tuple(int(k) for k in levels)
 
 
-def _expand_numbers(
-    value: Any, name: str, m: int, is_valid: Callable[[float], bool], requirement: str
-) -> tuple[float, ...]:
-    """Return one number per component from the value of the parameter `name`; raise unless all are valid.
+def _expand_numbers(value: Any, name: str, m: int) -> tuple[float, ...]:
+    """Return one number per component; raise ValueError unless all lie in the range of the parameter `name`.
 
-    `value` is one number or a list of m, as the user gave it, and `requirement` ends the message of the error.
+    `value` is one number or a list of m, as the user gave it, and `name` a key of `NUMBER_RANGES`.
     """
+    smallest, limit, requirement = NUMBER_RANGES[name]
     levels = expand_per_component(value, name, m)
-    if not all(is_number(level, Real) and is_valid(float(level)) for level in levels):
+    if not all(is_number(level, Real) and smallest <= float(level) < limit for level in levels):
         raise ValueError(f"{format_param(name, value)}: {requirement}.")
     return tuple(map(float, levels))
 

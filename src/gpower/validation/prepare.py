@@ -505,12 +505,28 @@ class EstimatorInput:
         """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples.
 
         The operator is a covariance without samples, in the dtype of the first batch. `earlier`, from a batch of the
-        same variables, is not changed.
+        same variables, is not changed. Missing entries are not imputed. Raise ValueError if an entry is not finite, if
+        the parameters need the samples, or if there are too many variables.
         """
-        batch_moments, n = self._compute_running_moments(sample_weight), self.shape[1]
+        params, n = self.params, self.shape[1]
+        has_points = not isinstance(params["solver"].init, str | None)
+        if params["covariance"] is not None or params["variance"] != "l2" or has_points:
+            raise ValueError(
+                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
+                'and an init of None or "largest_norm".'
+            )
+        if n > MAX_STREAM_FEATURES:
+            raise ValueError(
+                f"partial_fit keeps the covariance of all variables, and n_features={n} are more than "
+                f"{MAX_STREAM_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
+            )
+        weight = check_sample_weight(sample_weight, self.shape[0], self.X.dtype)
+        with np.errstate(all="ignore"):  # values that are not finite are named below
+            batch_moments = RunningMoments.from_batch(self.X, weight)
+        check_finite(self.X, self.feature_names, np.diagonal(batch_moments.scatter))
         total = batch_moments if earlier is None else earlier.merge(batch_moments)
-        center, scale = bool(self.params["center"]), bool(self.params["scale"])
-        fit_spec = build_fit_spec(self.params, (n, n), self.feature_names)
+        center, scale = bool(params["center"]), bool(params["scale"])
+        fit_spec = build_fit_spec(params, (n, n), self.feature_names)
         operator, moments = total.to_operator(center, scale)
         check_required_variables([fit_spec], moments.column_norms, self.feature_names)
         return total, PreparedData(
@@ -535,32 +551,6 @@ class EstimatorInput:
         parts = compute_moments_by_part(data, moments, part, count)
         covariates = self.covariates.values if isinstance(self.covariates, Covariates) else None
         return parts if covariates is None else append_columns(parts, data, covariates, part)
-
-    def _compute_running_moments(self, sample_weight: Any) -> RunningMoments:
-        """Compute the moments of a batch of samples; raise if an entry is not finite.
-
-        Missing entries are not imputed. Raise ValueError if the parameters need the samples, or if there are too many
-        variables.
-        """
-        if (
-            self.params["covariance"] is not None
-            or self.params["variance"] != "l2"
-            or not isinstance(self.params["solver"].init, str | None)
-        ):
-            raise ValueError(
-                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
-                'and an init of None or "largest_norm".'
-            )
-        if self.shape[1] > MAX_STREAM_FEATURES:
-            raise ValueError(
-                f"partial_fit keeps the covariance of all variables, and n_features={self.shape[1]} are more than "
-                f"{MAX_STREAM_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
-            )
-        weight = check_sample_weight(sample_weight, self.shape[0], self.X.dtype)
-        with np.errstate(all="ignore"):  # values that are not finite are named below
-            moments = RunningMoments.from_batch(self.X, weight)
-        check_finite(self.X, self.feature_names, np.diagonal(moments.scatter))
-        return moments
 
 
 def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: Array | None) -> None:
