@@ -28,12 +28,7 @@ from gpower.model_selection.criteria import (
     CriterionScores,
     FoldScores,
 )
-from gpower.model_selection.folds import (
-    FoldSource,
-    build_fold_source,
-    compute_captured_squares,
-    compute_total_squares,
-)
+from gpower.model_selection.folds import FoldSource, build_fold_source, compute_captured_squares, compute_total_squares
 from gpower.model_selection.grids import check_cardinality_grid, warm_path
 from gpower.model_selection.path import StepProgressCallback
 from gpower.operators import Operator

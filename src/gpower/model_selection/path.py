@@ -27,14 +27,7 @@ from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimat
 from gpower.validation.solver import Solver
 
 #: Parameters that may differ between a path and the path that it resumes.
-PARAMS_IGNORED_ON_RESUME = (
-    "cardinality",
-    "gamma",
-    "verbose",
-    "random_state",
-    "n_init",
-    "warm_start",
-)
+PARAMS_IGNORED_ON_RESUME = ("cardinality", "gamma", "verbose", "random_state", "n_init", "warm_start")
 #: Function called with the number of steps done and their total.
 StepProgressCallback = Callable[[int, int], object]
 

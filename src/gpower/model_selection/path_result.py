@@ -168,15 +168,13 @@ class SparsityPath(Sequence[GPower]):
     def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
         """Return the fitted model of a point, or the path of a slice."""
         if isinstance(i, slice):
-            return self._take_points(np.sort(np.arange(len(self))[i]))
+            points = np.sort(np.arange(len(self))[i])
+            if not points.size:
+                raise ValueError("The slice contains no point of the path; a path has at least one.")
+            loadings = sp.vstack([self.components(point) for point in points], format="csr")
+            rows = {name: values[points] for name, values in self.fitted.items()}
+            return replace(self, grid=self.grid[points], loadings=loadings, fitted=rows, variance=self.variance[points])
         return self._build_model(range(len(self))[i])
-
-    def _take_points(self, points: Array) -> SparsityPath:
-        if len(points) == 0:
-            raise ValueError("The slice contains no point of the path; a path has at least one.")
-        loadings = sp.vstack([self.components(i) for i in points], format="csr")
-        fitted = {name: values[points] for name, values in self.fitted.items()}
-        return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
 
     def _build_model(self, i: int) -> GPower:
         model = GPower(**self.params, **{self.kind: self.grid[i].item()})

@@ -16,7 +16,7 @@ from gpower._utils.backends import as_native
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
 from gpower.io.stores.source import describe_excessive_shape, sum_duplicate_entries
-from gpower.operators import Container, as_container, find_registered_container
+from gpower.operators import as_container, find_registered_container
 
 
 def is_number(value: object, kind: type) -> bool:
@@ -110,7 +110,11 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
         return _set_or_check_features(estimator, _check_device_array(X), reset)
     if type(X) is not np.ndarray:  # an array is the usual case; np.memmap is registered
         container = find_registered_container(X, memory_bytes)
-        _refuse_excessive_shape(X if container is None else container, memory_bytes)
+        matrix = X if container is None else container
+        if memory_bytes is not None and (container is not None or sp.issparse(X)):
+            reason = describe_excessive_shape(matrix.shape, memory_limit=memory_bytes)
+            if reason is not None:
+                raise ValueError(f"X: {reason}.")
         if container is not None:
             return _set_or_check_features(estimator, container, reset)
     _refuse_non_matrix(X, None if reset else vars(estimator).get("feature_names_in_"))
@@ -132,18 +136,6 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
             raise TypeError(f"X is not a table of numbers ({error}); give samples × variables.") from None
         raise
     return table if isinstance(table, np.ndarray) else sum_duplicate_entries(table)
-
-
-def _refuse_excessive_shape(X: Any, memory_bytes: int | None) -> None:
-    """Raise ValueError if the vectors of a fit to a container or a sparse matrix exceed the memory that is granted.
-
-    X may be any object; others than a `Container` or a SciPy matrix pass, as do all without a limit in bytes.
-    """
-    if memory_bytes is None or not (isinstance(X, Container) or sp.issparse(X)):
-        return
-    reason = describe_excessive_shape(X.shape, memory_limit=memory_bytes)
-    if reason is not None:
-        raise ValueError(f"X: {reason}.")
 
 
 def to_plain_table(X: Any) -> Any:

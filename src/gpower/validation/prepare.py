@@ -29,13 +29,7 @@ from gpower.operators.running_moments import (
 from gpower.operators.storage.blocks import BlockMatrix
 from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, FitSpec
 from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
-from gpower.validation.checks import (
-    check_finite,
-    check_range,
-    check_sample_weight,
-    check_table,
-    format_variable_name,
-)
+from gpower.validation.checks import check_finite, check_range, check_sample_weight, check_table, format_variable_name
 from gpower.validation.covariance import check_covariance, detect_matrix_kind
 from gpower.validation.covariates import (
     NO_BATCH_MESSAGE,
@@ -46,13 +40,7 @@ from gpower.validation.covariates import (
     read_covariates,
 )
 from gpower.validation.imputation import impute
-from gpower.validation.params import (
-    build_fit_spec,
-    check_int,
-    check_option,
-    get_constructor_params,
-    resolve_solver,
-)
+from gpower.validation.params import build_fit_spec, check_int, check_option, get_constructor_params, resolve_solver
 from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules, check_required_have_variance
 
 #: Data that are read in blocks are replaced by their covariance up to this number of variables, whatever is fitted.
@@ -143,11 +131,6 @@ class PreparedData:
         return self.fit_spec.sparsity.sample_set.compute_max_correlations(self.operator)
 
     @property
-    def constant_columns(self) -> Array:
-        """Return the indices of the constant columns, on the host; relies on norms that are exactly zero for them."""
-        return to_host(np.flatnonzero(self.moments.column_norms == 0))
-
-    @property
     def has_variance(self) -> bool:
         """Return whether any column varies."""
         return bool(self.moments.column_norms.any())
@@ -162,7 +145,7 @@ class PreparedData:
                 *notes,
                 f"{names} predicted {self.covariate_variance_ratio:.1%} of the variance, which was removed.",
             )
-        constant = self.constant_columns
+        constant = to_host(np.flatnonzero(self.moments.column_norms == 0))  # of constant columns they are exactly zero
         if not constant.size:
             return notes
         shown = ", ".join(format_variable_name(j, self.feature_names) for j in constant[:3])
