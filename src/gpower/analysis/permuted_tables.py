@@ -264,16 +264,13 @@ class NullComparison:
         orders = permutations.get_for_variables(self.longest_variables)
         restricted = self._longest_stage.compute_variance(self._longest_stage.permute_residual(orders))
         if self.screening_ratios.size:
-            upper = (1 + MIN_SCREENING_MARGIN) * self._max_expected_ratio * restricted
+            # The ratio may be as far above the largest one seen as the largest is above the smallest.
+            max_expected_ratio = 2 * self.screening_ratios.max() - self.screening_ratios.min()
+            upper = (1 + MIN_SCREENING_MARGIN) * float(max_expected_ratio) * restricted
             if upper < self.observed_variance:
                 return float(np.mean(self.screening_ratios)) * restricted, np.nan
         variance = self.stage.compute_variance(self.stage.permute_residual(permutations.all_orders))
         return variance, variance / restricted if restricted > 0 else np.nan
-
-    @property
-    def _max_expected_ratio(self) -> float:
-        """Return an upper estimate of the ratio: as far above the largest as the largest is above the smallest."""
-        return float(2 * self.screening_ratios.max() - self.screening_ratios.min())
 
     def add_ratios(self, ratios: Array) -> NullComparison:
         """Return the comparison with more ratios; NaN are left out."""

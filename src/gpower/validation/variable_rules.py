@@ -319,6 +319,8 @@ class VariableRules:
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
         """Return the rules that a support must satisfy; None if all supports are allowed.
 
+        Raise ValueError if a variable is both included and excluded, or if all variables are excluded.
+
         Parameters
         ----------
         sum_weights : bool, optional
@@ -327,7 +329,16 @@ class VariableRules:
         """
         if not self.active_params:
             return None
-        self._check_contradictions()
+        for include, exclude in zip(self.included_columns, self.excluded_columns, strict=True):
+            both = np.intersect1d(include, exclude)
+            if both.size:
+                names = format_names([self.format_variable(int(j)) for j in both])
+                raise ValueError(
+                    f"{names} {'is' if both.size == 1 else 'are'} in include and in exclude; keep each variable in one "
+                    "of the two."
+                )
+            if exclude.size == self.n_features:
+                raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
         indices = self.variable_groups.indices
         excluded = _build_component_masks(self.excluded_columns, self.n_features)
         required = _build_component_masks([indices[part] for part in self.included_columns], self.n_groups)
@@ -347,19 +358,6 @@ class VariableRules:
         sums = np.column_stack([np.bincount(indices, column, minlength=self.n_groups) for column in addends.T])
         costs = sums if sum_weights else np.sqrt(sums)
         return np.where(np.isfinite(weights.groups)[:, None], weights.groups[:, None], costs)
-
-    def _check_contradictions(self) -> None:
-        """Raise if a variable is both included and excluded, or if all variables are excluded."""
-        for include, exclude in zip(self.included_columns, self.excluded_columns, strict=True):
-            both = np.intersect1d(include, exclude)
-            if both.size:
-                names = format_names([self.format_variable(int(j)) for j in both])
-                raise ValueError(
-                    f"{names} {'is' if both.size == 1 else 'are'} in include and in exclude; keep each variable in one "
-                    "of the two."
-                )
-            if exclude.size == self.n_features:
-                raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
 
     def check_levels(self, support_rules: SupportRules, levels: Sequence[float], parameter: str) -> None:
         """Raise if the required variables exceed a level, or if the allowed variables cannot reach it.
