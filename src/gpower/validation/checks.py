@@ -159,7 +159,11 @@ def to_plain_table(X: Any) -> Any:
 
 
 def _check_device_array(X: Any) -> Any:
-    """Return an array on a device as float32 or float64; raise unless it is a matrix of real numbers."""
+    """Return an array on a device as float32 or float64; raise ValueError unless it is a matrix of real numbers.
+
+    X is a CuPy array of any shape and dtype, which is returned itself if it has one of the two types. Its entries are
+    not read, so they may be missing or infinite.
+    """
     if X.ndim != 2:
         raise ValueError(f"X has the shape {tuple(X.shape)}; a matrix of samples × variables has two dimensions.")
     if X.dtype.kind not in "fiub":
@@ -292,7 +296,10 @@ def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
 
 
 def format_variable_name(j: int, names: Any) -> str:
-    """Return how a message names variable j: its quoted name, or its column number without `names`."""
+    """Return how a message names variable j: its quoted name, or its column number without `names`.
+
+    j is a column number from 0, and `names` a sequence with the names of all variables, or None.
+    """
     return repr(str(names[j])) if names is not None else str(j)
 
 

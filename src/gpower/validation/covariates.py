@@ -61,7 +61,10 @@ class CovariateEncoding:
 
     @classmethod
     def from_columns(cls, columns: list[CovariateColumn]) -> CovariateEncoding:
-        """Return the encoding of covariates: one column per number, and one per level in alphabetical order."""
+        """Return the encoding of covariates: one column per number, and one per level in alphabetical order.
+
+        `columns` are at least one, with different names and without missing values, as `read_covariates` returns them.
+        """
         pairs = [
             (column.name, level)
             for column in columns
@@ -71,8 +74,9 @@ class CovariateEncoding:
         return cls(np.array(names, object), np.array(levels, object))
 
     def encode(self, columns: list[CovariateColumn]) -> Array:
-        """Return the encoded covariates, (n_samples, c), in float64.
+        """Return the encoded covariates, (n_samples, c), in float64 on the host, not centred.
 
+        `columns` come from `read_covariates`, in any order, and may be of other samples than those of the fit.
         Raise ValueError if a covariate is missing or of another type, or if it has a level that the fit did not see.
         """
         by_name = {column.name: column for column in columns}
@@ -92,7 +96,7 @@ class CovariateEncoding:
         return np.column_stack(encoded).astype(np.float64)
 
     def _check_column(self, column: CovariateColumn) -> None:
-        """Raise ValueError unless a covariate has the type and only levels that the fit saw."""
+        """Raise ValueError unless a covariate of the same name was fitted with this type and with all these levels."""
         levels = set(self.levels[self.names == column.name])
         if column.is_numeric != (levels == {""}):
             expected = "numbers" if levels == {""} else "categories"
@@ -123,11 +127,14 @@ class Covariates:
     batch: Array | None = None
 
     def select_samples(self, idx: Array) -> Covariates:
-        """Return the covariates of some samples, with the columns of all."""
+        """Return the covariates of the samples `idx`, (q,) of int, with the columns of all; a copy."""
         return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
 
     def check_levels(self, train: Array, test: Array) -> None:
-        """Raise ValueError if samples to be held out have a level that none of the training samples has."""
+        """Raise ValueError if samples to be held out have a level that none of the training samples has.
+
+        `train` and `test` are the indices of the samples, arrays of int.
+        """
         is_new = (self.encoding.levels != "") & self.values[test].any(axis=0) & ~self.values[train].any(axis=0)
         for j in np.flatnonzero(is_new)[:1]:
             raise ValueError(
@@ -384,7 +391,11 @@ class CovariateVariables:
 
     @classmethod
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
-        """Return the variables given by name or column number; raise ValueError if there is no such variable."""
+        """Return the variables given by name or column number; raise ValueError if there is no such variable.
+
+        `selectors` is one name or number, or a list of them, as the user gave it; a variable without a name in
+        `feature_names` is called x0, x1, ….
+        """
         by_name = {get_variable_name(j, feature_names): j for j in range(n_features)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
         columns = [find_column(selector, by_name, n_features) for selector in selectors]

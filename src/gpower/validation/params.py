@@ -136,7 +136,11 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
 
 
 def make_solver(solver: Any) -> Solver:
-    """Return the `Solver` that a value of the parameter `solver` other than "paper" stands for."""
+    """Return the `Solver` that a value of the parameter `solver` other than "paper" stands for.
+
+    A `Solver` is returned itself, with options that are not checked, and "auto" gives the shared `DEFAULT_SOLVER`,
+    which must not be changed. Raise ValueError for anything else.
+    """
     if isinstance(solver, Solver):
         return solver
     if isinstance(solver, str) and solver == "auto":
@@ -301,7 +305,10 @@ def _check_rule_combinations(params: Mapping[str, Any], rules: VariableRules) ->
 
 
 def _is_variance_share(cardinality: Any) -> bool:
-    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares."""
+    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares.
+
+    `cardinality` is the parameter as the user gave it; None, whole numbers and invalid values give False.
+    """
     levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
     return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
 
@@ -516,14 +523,20 @@ def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
 
 
 def check_int(value: Any, name: str, minimum: int) -> int:
-    """Return the value as an int; raise unless it is a whole number of at least `minimum`."""
+    """Return the value of the parameter `name` as an int; raise ValueError unless it is whole and at least `minimum`.
+
+    A float such as 2.0, a bool and text are refused.
+    """
     if not is_number(value, Integral) or value < minimum:
         raise ValueError(f"{format_param(name, value)}: a whole number of at least {minimum} is needed.")
     return int(value)
 
 
 def check_float(value: Any, name: str, minimum: float) -> float:
-    """Return the value as a float; raise unless it is a finite number of at least `minimum`."""
+    """Return the value of the parameter `name` as a float; raise ValueError unless finite and at least `minimum`.
+
+    A bool and text are refused.
+    """
     if not is_number(value, Real) or not np.isfinite(float(value)) or value < minimum:
         raise ValueError(f"{format_param(name, value)}: a finite number of at least {minimum:g} is needed.")
     return float(value)

@@ -242,7 +242,10 @@ class EstimatorInput:
         raise ValueError(f"{reason}; X is {self.container.storage_description}{excess}.")
 
     def require_finite(self, allow_nan: bool = False) -> EstimatorInput:
-        """Return the input; raise if it contains missing or infinite values."""
+        """Return the input; raise ValueError if it contains infinite values or, without `allow_nan`, missing ones.
+
+        All entries are read, once; the error names the column and the row of the first such entry.
+        """
         check_finite(self.X, self.feature_names, allow_nan=allow_nan)
         return self
 
@@ -475,7 +478,11 @@ class EstimatorInput:
         return replace(self, X=S), notes
 
     def _should_reduce_to_covariance(self, fit_specs: Sequence[FitSpec]) -> bool:
-        """Return whether the covariance suffices for the fits, and costs less than the passes that they will make."""
+        """Return whether the covariance suffices for the fits, and costs less than the passes that they will make.
+
+        `fit_specs` are those of the fits that will use the operator. Without any the answer is no, unless the data are
+        remote and have few variables.
+        """
         n = self.shape[1]
         n_passes = sum(spec.estimate_passes(n) for spec in fit_specs)
         is_cheap = n <= GRAM_COLUMNS_PER_PASS * n_passes

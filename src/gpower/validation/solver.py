@@ -94,6 +94,10 @@ class Solver(BaseEstimator):
 
 
 def restore_solver(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a model file with the options of the solver as a `Solver` again."""
+    """Return the parameters of a model file with the options of the solver as a `Solver` again, in a new dictionary.
+
+    `params` comes from the header of the file: `solver` is a dictionary of options, text, or missing. Raise TypeError
+    for an option that `Solver` does not have.
+    """
     options = params.get("solver")
     return {**params, "solver": Solver(**options)} if isinstance(options, dict) else dict(params)

@@ -106,7 +106,11 @@ class VariableRules:
         return format_variable_name(j, self.feature_names)
 
     def find_column(self, variable: Any, parameter: str) -> int:
-        """Return the column of a variable given by name or column number; `parameter` is named in the error."""
+        """Return the column, from 0, of a variable given by name or column number.
+
+        A number that is no column is looked up as a name. Raise ValueError, which names the `parameter` that contains
+        the variable, if there is no such variable.
+        """
         column = find_column(variable, self._column_by_name, self.n_features)
         if column is not None:
             return column
@@ -215,7 +219,10 @@ class VariableRules:
         return self._read_column_lists("exclude")
 
     def find_unused_includes(self, Z: Array) -> list[list[str]]:
-        """Return the included variables without a loading, for each non-zero component of Z, (m, n)."""
+        """Return the names of the included variables without a loading, one list for each component of Z, (m, n).
+
+        Z contains the loadings, a NumPy array with a row per component; the list of a zero component is empty.
+        """
         pairs = zip(Z, self.included_columns, strict=True)
         return [[self.format_variable(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
 
@@ -234,7 +241,11 @@ class VariableRules:
             )
 
     def _read_column_lists(self, parameter: str) -> list[Array]:
-        """Return the columns that `parameter` names, for each component, each an array of increasing int."""
+        """Return the columns that `parameter` names, for each component, each an array of increasing int.
+
+        `parameter` is "include" or "exclude". Raise ValueError unless its value is a name, a column number, or a list
+        of these for all components or for each of them.
+        """
         given = getattr(self, parameter)
         given = [given] if isinstance(given, str | Integral) else [] if given is None else given
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
@@ -390,7 +401,11 @@ class VariableRules:
 
 
 def check_required_have_variance(support_rules: SupportRules, norms: Array, names: FeatureNames) -> None:
-    """Raise if a required variable, or all variables of a required group, are constant: their norms are zero."""
+    """Raise ValueError if a required variable, or all variables of a required group, are constant.
+
+    `norms`, (n_features,) on the host, are those of the centred columns, exactly zero for constant ones. `names`,
+    (n_features,), are those of the variables, or None.
+    """
     is_constant = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
     columns = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & is_constant).any(axis=1))
     if columns.size:
@@ -399,7 +414,11 @@ def check_required_have_variance(support_rules: SupportRules, norms: Array, name
 
 
 def _convert_series_to_dict(value: Any, parameter: str) -> Any:
-    """Return a pandas Series with names as index as a dictionary; return every other value unchanged."""
+    """Return a pandas Series with text as index as a dictionary by name; return every other value unchanged.
+
+    `value` is what the user gave as `parameter`. Raise ValueError for a frame of several columns, and for a Series with
+    the same name twice.
+    """
     if not hasattr(value, "to_dict") or not hasattr(value, "index"):
         return value
     if getattr(value, "ndim", 1) != 1:
@@ -430,7 +449,10 @@ def _to_float_or_nan(value: Any) -> float:
 
 
 def _check_penalty_weight(value: Any, owner: str) -> float:
-    """Return a weight as a float; raise unless it is finite and not negative."""
+    """Return a weight as a float; raise ValueError unless it is finite and not negative.
+
+    `owner` names its variable or group in the message.
+    """
     weight = _to_float_or_nan(value)
     if not 0 <= weight < float("inf"):
         raise ValueError(
