@@ -309,21 +309,22 @@ def compute_permuted_variances(
     """
     first = comparisons[0].stage
     n, p = first.table.shape
-    grams = np.empty((len(comparisons), seeds.size, n, n) if first.is_solved_in_stack else 0)
+    is_stacked = first.is_solved_in_stack
+    grams = np.empty((len(comparisons), seeds.size, n, n) if is_stacked else 0)
     components = np.empty((seeds.size, len(comparisons)))
     ratios = np.full(components.shape, np.nan)
     pca = np.zeros((seeds.size, n_pca_components))
     for i, seed in enumerate(seeds):
         permutations = Permutations(int(seed), p, blocks, is_drawn_first, strata)
         for j, comparison in enumerate(comparisons):
-            if first.is_solved_in_stack:
+            if is_stacked:
                 grams[j, i] = compute_table_gram(comparison.stage.permute_residual(permutations.all_orders))
             else:
                 components[i, j], ratios[i, j] = comparison.compute_permuted_variance(permutations)
-        if n_pca_components and not first.is_solved_in_stack:
+        if n_pca_components and not is_stacked:
             operator = build_table_operator(first.permute_residual(permutations.all_orders), first.fit_spec)
             pca[i] = compute_leading_components(operator, n_pca_components)[1]
-    if first.is_solved_in_stack:
+    if is_stacked:
         components = np.column_stack([c.stage.compute_variances(S) for c, S in zip(comparisons, grams, strict=True)])
         pca = np.maximum(np.linalg.eigvalsh(grams[0])[:, ::-1][:, :n_pca_components], 0)
     return PermutedVariances(components, ratios, pca)
