@@ -157,7 +157,7 @@ def test_criteria_from_moments_are_those_from_samples():
     X = planted()
     table = read_estimator_input(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
     part = np.repeat([0, 1], P // 2)
-    splits = CovarianceFolds(table.data_params, None, part, table.compute_moments_by_part(part, 2))
+    splits = CovarianceFolds(table.params, None, part, table.compute_moments_by_part(part, 2))
     Z = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 2)))[0]
     Z[10:] = 0
     held_out = np.arange(P // 2, P)

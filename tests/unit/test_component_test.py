@@ -9,8 +9,7 @@ from tests.planted_data import make_planted_components
 
 from gpower import GPower, certify, component_test
 from gpower.analysis import permuted_tables
-from gpower.analysis.deflation_stages import DeflationStage
-from gpower.analysis.permuted_tables import Permutations
+from gpower.analysis.permuted_tables import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
 from gpower.plotting.models import prepare_operator
 from gpower.solvers.specification import ExactCardinality, FitSpec

@@ -19,9 +19,8 @@ from gpower import (
     sparsity_path,
     stability_selection,
 )
-from gpower.analysis.deflation_stages import DeflationStage
 from gpower.analysis.permutation import _find_strata, _standardize_samples
-from gpower.analysis.permuted_tables import Permutations
+from gpower.analysis.permuted_tables import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
 from gpower.model_selection.folds import CovarianceFolds, FoldSamples, SampleFolds, build_fold_source
 from gpower.model_selection.path_result import SparsityPath

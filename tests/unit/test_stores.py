@@ -214,7 +214,7 @@ class TestMemoryMaps:
         """Under the limit of the user, the whole map never becomes an array."""
         assert open_source(mapped, memory_limit=LIMIT).axis == int(mapped.flags.f_contiguous)
         seen = []
-        monkeypatch.setattr("gpower.validation.data.validate_data", lambda *a, **k: seen.append(a))
+        monkeypatch.setattr("gpower.validation.checks.validate_data", lambda *a, **k: seen.append(a))
         found = GPower(2, cardinality=8, memory_limit=LIMIT).fit(mapped)
         assert not seen
         monkeypatch.undo()

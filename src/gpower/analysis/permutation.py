@@ -30,8 +30,7 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.threads import limit_small_products
-from gpower.analysis.deflation_stages import build_deflation_stages
-from gpower.analysis.permuted_tables import NullComparison, run_one_permutation, run_stacked_permutations
+from gpower.analysis.permuted_tables import NullComparison, build_deflation_stages, compute_permuted_variances
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.specification import FitSpec
@@ -154,9 +153,10 @@ def permutation_test(
     stages = build_deflation_stages(A, basis.astype(np.float32), loadings, fit_spec)
     comparisons = [NullComparison.from_stage(stage) for stage in stages]
     seeds = rng.randint(2**31 - 1, size=n_permutations)
+    blocks = np.arange(len(A)) if blocks is None else blocks
     strata = _find_strata(table)
-    permuted_variance, horn_mean = _run_permutations(comparisons, strata, blocks, seeds, level, n_jobs, progress)
-    _, pca_variance = compute_leading_components(prepared.operator, len(comparisons))
+    permuted_variance, horn_mean = _run_permutations(comparisons, seeds, level, blocks, strata, n_jobs, progress)
+    _, pca_variance = compute_leading_components(prepared.operator, len(stages))
     return NullDistribution(
         observed_variance=unit**2 * np.array([comparison.observed_variance for comparison in comparisons]),
         permuted_variance=unit**2 * permuted_variance,
@@ -191,45 +191,47 @@ def _find_strata(table: EstimatorInput) -> list[Array] | None:
 
 def _run_permutations(
     comparisons: Sequence[NullComparison],
-    strata: Sequence[Array] | None,
-    blocks: Array | None,
     seeds: Array,
     level: float,
+    blocks: Array,
+    strata: Sequence[Array] | None,
     n_jobs: int | None,
     progress: PermutationProgress | None,
 ) -> tuple[Array, Array]:
     """Return the variances in permuted tables, (n_seeds, n_components), and Horn's threshold, (n_components,).
 
-    Stages that cannot become significant any more are left out: their variances are NaN.
+    Stages that cannot become significant any more are left out: their variances in further tables are NaN.
     """
-    variance = np.array([comparison.observed_variance for comparison in comparisons])
+    observed = np.array([comparison.observed_variance for comparison in comparisons])
     n_components = n_active = len(comparisons)
     permuted = np.full((seeds.size, n_components), np.nan)
     max_reaching = np.floor(level * (seeds.size + 1) / _get_p_value_factors(n_components)) - 1
-    block_of = np.arange(comparisons[0].stage.table.shape[0]) if blocks is None else blocks
-    is_drawn_first = np.zeros(int(block_of.max()) + 1, bool)
+    is_drawn_first = np.zeros(int(blocks.max()) + 1, bool)
     for comparison in comparisons:
         if comparison.longest_variables is not None:
-            is_drawn_first[block_of[comparison.longest_variables]] = True
+            is_drawn_first[blocks[comparison.longest_variables]] = True
     first_end = N_CALIBRATION_PERMUTATIONS if is_drawn_first.any() else PERMUTATIONS_PER_BATCH
-    ends = np.arange(first_end, seeds.size + PERMUTATIONS_PER_BATCH, PERMUTATIONS_PER_BATCH)
     horn_mean = np.zeros(0)
-    for start, end in zip([0, *ends], ends, strict=False):
-        args = comparisons[:n_active], strata, block_of, is_drawn_first
-        n_pca_components = 0 if start else n_components
-        with limit_small_products(comparisons[0].stage.table.size):
-            if comparisons[0].stage.is_solved_in_stack:
-                values, ratios, pca_variances = run_stacked_permutations(*args, seeds[start:end], n_pca_components)
-            else:
-                jobs = (delayed(run_one_permutation)(*args, int(seed), n_pca_components) for seed in seeds[start:end])
-                values, ratios, pca_variances = map(np.array, zip(*Parallel(n_jobs=n_jobs)(jobs), strict=True))
-        permuted[start:end, :n_active] = values
+    for batch in np.split(np.arange(seeds.size), np.arange(first_end, seeds.size, PERMUTATIONS_PER_BATCH)):
+        stage = comparisons[0].stage
+        # Tables of few variables are solved together, others in parallel.
+        parts = [batch] if stage.is_solved_in_stack else np.split(batch, batch.size)
+        n_pca_components = n_components if batch[0] == 0 else 0
+        with limit_small_products(stage.table.size):
+            results = Parallel(n_jobs=n_jobs if len(parts) > 1 else 1)(
+                delayed(compute_permuted_variances)(
+                    comparisons[:n_active], seeds[part], blocks, is_drawn_first, strata, n_pca_components
+                )
+                for part in parts
+            )
+        components, ratios, pca = map(np.vstack, zip(*results, strict=True))
+        permuted[batch, :n_active] = components
         comparisons = [each.add_ratios(ratios[:, j]) for j, each in enumerate(comparisons[:n_active])]
-        if start == 0:
-            horn_mean = np.mean(pca_variances, axis=0)
+        if batch[0] == 0:
+            horn_mean = np.mean(pca, axis=0)
         if progress is not None:
-            progress(start + len(values), seeds.size)
-        hopeless = np.flatnonzero(_count_reaching(permuted, variance)[:n_active] > max_reaching[:n_active])
+            progress(int(batch[-1]) + 1, seeds.size)
+        hopeless = np.flatnonzero(_count_reaching(permuted, observed)[:n_active] > max_reaching[:n_active])
         n_active = int(hopeless[0]) if hopeless.size else n_active
         if n_active == 0:
             break

@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 from gpower._utils.arrays import Array, orient
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, warn_all
-from gpower.estimators.base import SparsePCAEstimator, summarize_fit
-from gpower.estimators.diagnostics import fit_warnings
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.estimators.fit_summary import fit_warnings, summarize_fit
 from gpower.estimators.gpower import GPower
 from gpower.operators import Operator
 from gpower.penalties.elementary import Cardinality, FixedSupport

@@ -16,7 +16,7 @@ from gpower._utils.frames import Frame, make_frame
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import InputFormatWarning
 from gpower.baselines.base import Baseline
-from gpower.estimators.base import NamedValues
+from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.gpower import GPower
 from gpower.operators import Operator
 from gpower.operators.explained_variance import Scores

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,6 +19,7 @@ from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame, name_by_component
 from gpower._utils.optional import import_optional
 from gpower._utils.text import format_count, format_names, get_variable_name, make_names_unique
+from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.notebook import format_summary, render_component_table
 from gpower.estimators.outliers import OutlierDistanceMixin
 from gpower.io.model_file import (
@@ -32,31 +32,15 @@ from gpower.io.model_file import (
     write_model,
 )
 from gpower.operators import Container, as_container
-from gpower.operators.explained_variance import (
-    Scores,
-    captured_variance,
-    compute_captured_share,
-    cosine_matrix,
-    count_shared_variables,
-    project_samples,
-)
+from gpower.operators.explained_variance import captured_variance, compute_captured_share, project_samples
 from gpower.operators.storage.residual import ResidualMatrix
-from gpower.solvers.results import ComponentResult
-from gpower.validation.covariates import (
-    CovariateEncoding,
-    CovariateVariables,
-    check_covariates_given,
-    read_covariates,
-)
-from gpower.validation.data import to_plain_table
+from gpower.validation.checks import ComponentModelMixin, to_plain_table
+from gpower.validation.covariates import CovariateEncoding, CovariateVariables, check_covariates_given, read_covariates
 from gpower.validation.imputation import impute_from_loadings
-from gpower.validation.params import get_constructor_params
-from gpower.validation.pipelines import ComponentModelMixin
-from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
-from gpower.validation.solver import make_solver, restore_solver
+from gpower.validation.params import get_constructor_params, make_solver
+from gpower.validation.prepare import EstimatorInput, read_estimator_input
+from gpower.validation.solver import restore_solver
 
-#: Parameters of an estimator, or its fitted attributes, by name.
-NamedValues: TypeAlias = dict[str, Any]
 #: Shapes of the arrays that a model file must contain; m components, n variables.
 _REQUIRED_SHAPES = {
     "components_": "mn",
@@ -76,96 +60,6 @@ _OPTIONAL_SHAPES = {
 def _is_fitted_attribute(name: str) -> bool:
     """Return whether a fit sets an attribute of this name, by scikit-learn's convention."""
     return name.endswith("_") and not name.startswith("_")
-
-
-class IterationCounts(np.ndarray):
-    """Numbers of steps, one per ascent; a comparison is true if it is true for all of them.
-
-    scikit-learn's checks evaluate ``n_iter_ >= 1`` as one truth value.
-    """
-
-    def __bool__(self) -> bool:
-        return bool(np.all(np.asarray(self)))
-
-    def __repr__(self) -> str:
-        return repr(np.asarray(self))
-
-
-@dataclass(frozen=True, eq=False)
-class FitSummary:
-    """The fitted attributes of a model, in the units of the data."""
-
-    components: Array  # (n_components, n_features), on the device of the data if they are on one
-    component_attributes: dict[str, Array]  # attributes with an entry, or a row, per component or ascent, on the host
-    shared_attributes: NamedValues  # of all components together, and of the data; mean_ and scale_ on its device
-    unadjusted_variance: Array  # (n_components,), variance of each component's scores
-
-    @property
-    def attributes(self) -> NamedValues:
-        """Return all fitted attributes by name."""
-        return {"components_": self.components} | self.component_attributes | self.shared_attributes
-
-
-def summarize_fit(
-    prepared: PreparedData, result: ComponentResult, *, sort: bool = False, adjust_in_order: bool = False
-) -> FitSummary:
-    """Compute the fitted attributes of loadings.
-
-    Parameters
-    ----------
-    prepared : PreparedData
-        The operator that the loadings were found on, before any deflation, and its moments.
-    result : ComponentResult
-        The loadings, (n_features, m), of unit length or zero, in the order in which they were found; on the device of
-        the data if they are on one.
-    sort : bool
-        Sort the components by decreasing adjusted variance, unless a parameter gives each its own place.
-    adjust_in_order : bool
-        Adjust variances in the order of the components instead of by decreasing variance.
-    """
-    operator, moments = prepared.operator, prepared.moments
-    passes = operator.passes  # before the scores are computed
-    scores = Scores.from_loadings(operator, result.Z)
-    variances = scores.compute_adjusted_variances(keep_order=adjust_in_order)
-    total = operator.total_variance
-    order = np.arange(result.Z.shape[1])
-    if sort and prepared.fit_spec.should_sort_components:
-        order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
-        result, scores, variances = result.reorder(order), scores.reorder(order), variances[order]
-    by_component = {
-        "explained_variance_": variances / moments.degrees_of_freedom,
-        "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
-        "cardinality_": to_host(np.count_nonzero(result.Z, axis=0)),  # Z is on a device if the data are
-        "gamma_": result.gamma,
-        "objective_": result.objective,
-        "stationarity_gap_": result.gap,
-        "n_iter_": result.n_iter.view(IterationCounts),
-        "converged_": result.converged,
-        "extraction_order_": order,
-        "score_covariance_": scores.gram / moments.degrees_of_freedom,
-    }
-    common = {
-        "n_passes_": passes,
-        "n_samples_": moments.total_weight,
-        "mean_": moments.mean.astype(prepared.dtype),
-        "scale_": moments.scale.astype(prepared.dtype),
-        "notes_": np.array(prepared.notes, dtype=object),
-        "overlap_": count_shared_variables(result.Z),
-        "loading_correlation_": cosine_matrix(to_host(result.Z.T @ result.Z).astype(np.float64)),
-        "score_correlation_": cosine_matrix(scores.gram),
-    }
-    if prepared.covariates is not None:
-        common |= {
-            "covariates_names_": prepared.covariates.encoding.names,
-            "covariates_levels_": prepared.covariates.encoding.levels,
-            "covariates_mean_": prepared.covariates.mean,
-            "covariates_rank_": prepared.covariates.rank,
-            "covariates_coef_": prepared.covariates.coef,
-            "covariate_variance_ratio_": prepared.covariate_variance_ratio,
-        }
-    return FitSummary(
-        result.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees_of_freedom
-    )
 
 
 class SparsePCAEstimator(
@@ -290,7 +184,7 @@ class SparsePCAEstimator(
 
         Raise ValueError if covariates are missing or were not fitted, or if they do not fit to the table.
         """
-        names, is_covariance = getattr(self, "covariates_names_", None), table.data_params.covariance is not None
+        names, is_covariance = getattr(self, "covariates_names_", None), table.params["covariance"] is not None
         check_covariates_given(names, covariates, batch, are_variables=is_covariance)
         if names is None:
             return table.X
@@ -321,7 +215,7 @@ class SparsePCAEstimator(
         check_is_fitted(self)
         table = read_estimator_input(self, X, reset=False)
         is_array = not sp.issparse(table.X) and not isinstance(table.X, Container)
-        should_impute = table.data_params.missing == "impute" and is_array
+        should_impute = table.params["missing"] == "impute" and is_array
         table.require_finite(allow_nan=should_impute)
         samples = self._subtract_covariates(table, covariates, batch)
         if should_impute and np.isnan(np.sum(table.X)):
@@ -567,10 +461,3 @@ class SparsePCAEstimator(
     def _html_repr(self) -> str:
         """Return what a notebook shows: scikit-learn's diagram and, after a fit, a table of the components."""
         return str(super()._html_repr()) + (render_component_table(self) if hasattr(self, "components_") else "")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = get_constructor_params(self).get("missing") == "impute"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags

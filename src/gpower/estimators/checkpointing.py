@@ -29,8 +29,8 @@ from gpower.operators.explained_variance import Scores
 from gpower.solvers.multi_component import solve_all_components
 from gpower.solvers.results import ComponentResult
 from gpower.solvers.sequential import SolverState
+from gpower.validation.params import resolve_solver
 from gpower.validation.prepare import PreparedData
-from gpower.validation.solver import resolve_solver
 
 #: Relative difference of means, norms and products up to which two matrices count as the same data.
 SAME_DATA_TOLERANCE = 1e-8
@@ -93,20 +93,17 @@ class Checkpoint:
 
     def begin(self) -> SolverState:
         """Return the empty state; raise if the file is no checkpoint, or if it cannot be written."""
-        self._check_writable()
-        if self.path.exists():
-            self._read_checkpoint()
+        self._read_if_present()
         return SolverState()
 
-    def _check_writable(self) -> None:
-        """Raise if the folder of the file does not exist or is read-only."""
+    def _read_if_present(self) -> tuple[ModelHeader, dict[str, Array]] | None:
+        """Return header and arrays of the file, None without one; raise if it is not a checkpoint or not writable."""
         folder = follow_link(self.path).parent
         if not folder.is_dir():
             raise ValueError(f"The checkpoint {str(self.path)!r} cannot be written: there is no such folder.")
         check_writable(folder)
-
-    def _read_checkpoint(self) -> tuple[ModelHeader, dict[str, Array]]:
-        """Return header and arrays of the file; raise if it is not a checkpoint."""
+        if not self.path.exists():
+            return None
         try:
             header, arrays = read_model(self.path)
         except (OSError, ModelFileError) as error:
@@ -150,10 +147,10 @@ class Checkpoint:
 
     def load(self, rng: np.random.RandomState) -> SolverState | None:
         """Return the state of an earlier fit of the same problem and restore `rng`; None without a file."""
-        self._check_writable()
-        if not self.path.exists():
+        content = self._read_if_present()
+        if content is None:
             return None
-        header, arrays = self._read_checkpoint()
+        header, arrays = content
         check_header_fields(self.path, header, {"fingerprint": str, "notes": list, "settled": int, "generator": list})
         shapes = {"mean": "n", "norms": "n", "probe": "qq", "generator": "s", "columns": "c"}
         check_array_shapes(self.path, arrays, shapes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -15,13 +15,12 @@ from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, WarningSpec, capture_warnings, warn_all
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection
 from gpower.certificates import certificate_args, certify_components, certify_joint_variance
-from gpower.estimators.base import SparsePCAEstimator, summarize_fit
+from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.checkpointing import solve_with_checkpoint
-from gpower.estimators.diagnostics import fit_warnings, log_fit
+from gpower.estimators.fit_summary import fit_warnings, log_fit, summarize_fit
 from gpower.operators.running_moments import RunningMoments
 from gpower.penalties.elementary import Penalty
 from gpower.solvers.multi_component import solve_all_components
-from gpower.solvers.results import ComponentResult
 from gpower.validation.params import get_constructor_params, make_random_state
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import Solver
@@ -274,7 +273,10 @@ class GPower(SparsePCAEstimator):
         convert = make_converter_to(X)
         with capture_warnings() as input_warnings:
             table = read_estimator_input(self, X).with_covariates(covariates, batch)
-        return self._fit_validated(table, sample_weight, input_warnings)._convert_fitted_arrays(convert)
+        self._fit_validated(table, sample_weight, input_warnings)
+        for name in ("components_", "mean_", "scale_"):
+            setattr(self, name, convert(getattr(self, name)))
+        return self
 
     def fit_transform(
         self, X: Any, y: Any = None, sample_weight: Any = None, covariates: Any = None, batch: Any = None
@@ -351,12 +353,6 @@ class GPower(SparsePCAEstimator):
         chosen_params, self.component_p_values_ = choose_n_components(table, make_random_state(self.random_state))
         return chosen_params
 
-    def _convert_fitted_arrays(self, convert: Callable[[Any], Any]) -> Self:
-        """Convert the fitted arrays with an entry per variable to the array library of the data."""
-        for name in ("components_", "mean_", "scale_"):
-            setattr(self, name, convert(getattr(self, name)))
-        return self
-
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Add a batch of samples and find the components of all samples so far.
 
@@ -417,42 +413,32 @@ class GPower(SparsePCAEstimator):
         `earlier_warnings` were issued before, so they are stored only. `mean_`, `scale_` and `components_` stay on the
         device of the data, if they are on one; all other attributes are on the host.
         """
-        result = self._solve(prepared)
+        rng = make_random_state(self.random_state)
+        if self.checkpoint is None and not self.resume:
+            result = solve_all_components(prepared.operator.with_column_cache(), prepared.fit_spec, rng)
+        else:
+            result = solve_with_checkpoint(prepared, rng, get_constructor_params(self))
         self._ascent_ends = to_host(result.Z if result.ascent_loadings is None else result.ascent_loadings)
         fit = summarize_fit(prepared, result, sort=True)
         for name in [name for name in vars(self) if name.startswith("covariate")]:
             delattr(self, name)  # of an earlier fit
         self.__dict__.update(fit.attributes)
+        new_warnings: list[WarningSpec] = []
         if self.n_components == "auto":
-            self.notes_ = np.append(self.notes_, describe_selection(self.component_p_values_)).astype(object)
+            p_values = self.component_p_values_
+            self.notes_ = np.append(self.notes_, describe_selection(p_values)).astype(object)
+            if p_values[0] > AUTO_SIGNIFICANCE_LEVEL:
+                message = f"No component explains more than chance (p = {p_values[0]:.2g}); one is kept all the same."
+                new_warnings.append((message, UserWarning))
         if self.certify:
             self._store_certificates(prepared)
         if self.verbose:
             log_fit(self)
-        new_warnings: list[WarningSpec] = [
-            *self._iter_component_count_warnings(),
-            *fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance),
-            *((note, GPowerWarning) for note in result.notes),
-        ]
+        new_warnings += fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance)
+        new_warnings += [(note, GPowerWarning) for note in result.notes]
         self.warnings_ = np.array([*earlier_warnings, *(message for message, _ in new_warnings)], dtype=object)
         warn_all(new_warnings)
         return self
-
-    def _solve(self, prepared: PreparedData) -> ComponentResult:
-        """Return all components; with `checkpoint`, also keep them in its file while they are found."""
-        rng = make_random_state(self.random_state)
-        if self.checkpoint is None and not self.resume:
-            return solve_all_components(prepared.operator.with_column_cache(), prepared.fit_spec, rng)
-        return solve_with_checkpoint(prepared, rng, get_constructor_params(self))
-
-    def _iter_component_count_warnings(self) -> Iterator[WarningSpec]:
-        """Yield a warning if ``n_components="auto"`` found no significant component."""
-        p_values = vars(self).get("component_p_values_")
-        if p_values is not None and p_values[0] > AUTO_SIGNIFICANCE_LEVEL:
-            yield (
-                f"No component explains more than chance (p = {p_values[0]:.2g}); one is kept all the same.",
-                UserWarning,
-            )
 
     def _store_certificates(self, prepared: PreparedData) -> None:
         """Store the bounds of each component, on the matrix without the earlier ones, and of all together.

@@ -18,7 +18,8 @@ from sklearn.utils.parallel import Parallel, delayed
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.messages import format_param
 from gpower._utils.threads import limit_small_products
-from gpower.estimators.base import NamedValues, SparsePCAEstimator
+from gpower.estimators.base import SparsePCAEstimator
+from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.gpower import GPower
 from gpower.model_selection.criteria import (
     SELECTION_CRITERIA,
@@ -27,15 +28,9 @@ from gpower.model_selection.criteria import (
     CriterionScores,
     FoldScores,
 )
-from gpower.model_selection.folds import (
-    FoldSource,
-    build_fold_source,
-    compute_captured_squares,
-    compute_total_squares,
-)
-from gpower.model_selection.grids import check_cardinality_grid
+from gpower.model_selection.folds import FoldSource, build_fold_source, compute_captured_squares, compute_total_squares
+from gpower.model_selection.grids import check_cardinality_grid, warm_path
 from gpower.model_selection.path import StepProgressCallback
-from gpower.model_selection.warm_path import warm_path
 from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty

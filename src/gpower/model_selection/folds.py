@@ -7,10 +7,10 @@ of parts.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,7 @@ from gpower.operators.storage.residual import ResidualMatrix
 from gpower.solvers.specification import FitSpec
 from gpower.validation.covariates import CovariateRegression, Covariates, CovariateVariables
 from gpower.validation.imputation import impute_from_loadings
-from gpower.validation.prepare import DataParams, EstimatorInput, PreparedData
+from gpower.validation.prepare import EstimatorInput, PreparedData
 
 #: Number of covariance matrices that fitting a fold needs in memory, in addition to two for each part (each part has
 #: two while its blocks are accumulated).
@@ -126,7 +126,8 @@ class CovarianceFolds:
 
     Attributes
     ----------
-    data_params : DataParams
+    params : mapping
+        Parameters of the estimator, of which `center` and `scale` are used.
     names : ndarray of str or None
         Names of the variables.
     part_labels : ndarray of shape (n_samples,)
@@ -137,7 +138,7 @@ class CovarianceFolds:
         Number of encoded covariates.
     """
 
-    data_params: DataParams
+    params: Mapping[str, Any]
     names: Array | None
     part_labels: Array
     part_moments: Sequence[RunningMoments]
@@ -152,7 +153,7 @@ class CovarianceFolds:
         """Return the regression of the variables on the covariates of the same samples; None without covariates."""
         if not self.n_covariates:
             return None
-        center, mean, S = bool(self.data_params.center), moments.mean, moments.scatter
+        center, mean, S = bool(self.params["center"]), moments.mean, moments.scatter
         S = S if center else S + moments.total_weight * np.outer(mean, mean)
         columns = np.arange(self.n_features, mean.size)
         found = CovariateVariables(columns.astype(object), columns).regress(as_container(S), None, center)
@@ -180,11 +181,10 @@ class CovarianceFolds:
 
     def prepare_training(self, rows: Array, specs: Sequence[FitSpec]) -> PreparedData:
         """Prepare the covariance of some samples for a fit."""
-        params = self.data_params
         moments = self._merge_moments(rows)
         regression = self._regress(moments)
         residual = self._subtract_covariates(moments, regression)
-        operator, applied = residual.to_operator(bool(params.center), bool(params.scale))
+        operator, applied = residual.to_operator(bool(self.params["center"]), bool(self.params["scale"]))
         return PreparedData(operator, applied, tuple(specs), feature_names=self.names, covariates=regression)
 
     def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> RunningMoments:
@@ -215,11 +215,11 @@ def build_fold_source(table: EstimatorInput, spec: FitSpec, rows: Sequence[Array
     needed = blocks is not None and not blocks.fits_in_memory
     if possible and (cheap or needed) and not (in_memory and _has_missing_values(table.X)):
         moments = table.compute_moments_by_part(labels, n_parts)
-        return CovarianceFolds(table.data_params, table.feature_names, labels, moments, moments[0].mean.size - n)
+        return CovarianceFolds(table.params, table.feature_names, labels, moments, moments[0].mean.size - n)
     reason = "Cross-validation needs the table in memory"
     if not spec.needs_samples:
         size = f"{count} covariances of {n} variables, {8e-9 * count * n * n:.2g} GB"
         axis_note = " (this one is stored by variable)" if blocks is not None and blocks.axis == 1 else ""
         reason += f" or, for a table stored by sample{axis_note}, needs memory for {size}"
     samples = table.load_into_memory(reason)
-    return SampleFolds(samples.require_finite(allow_nan=table.data_params.missing == "impute"))
+    return SampleFolds(samples.require_finite(allow_nan=table.params["missing"] == "impute"))

@@ -13,30 +13,21 @@ from numpy.typing import ArrayLike
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, WarningSpec, warn_all
-from gpower.estimators.base import summarize_fit
-from gpower.estimators.diagnostics import fit_warnings
+from gpower.estimators.fit_summary import fit_warnings, summarize_fit
 from gpower.estimators.gpower import GPower
 from gpower.io.model_file import simulate_json_round_trip
-from gpower.model_selection.grids import check_cardinality_grid, check_gamma_grid
+from gpower.model_selection.grids import check_cardinality_grid, check_gamma_grid, warm_path
 from gpower.model_selection.path_result import SparsityPath
-from gpower.model_selection.warm_path import warm_path
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import ROTATION_NOTE
 from gpower.solvers.results import ComponentResult
-from gpower.validation.params import make_random_state
+from gpower.validation.params import make_random_state, resolve_solver
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
-from gpower.validation.solver import Solver, resolve_solver
+from gpower.validation.solver import Solver
 
 #: Parameters that may differ between a path and the path that it resumes.
-PARAMS_IGNORED_ON_RESUME = (
-    "cardinality",
-    "gamma",
-    "verbose",
-    "random_state",
-    "n_init",
-    "warm_start",
-)
+PARAMS_IGNORED_ON_RESUME = ("cardinality", "gamma", "verbose", "random_state", "n_init", "warm_start")
 #: Function called with the number of steps done and their total.
 StepProgressCallback = Callable[[int, int], object]
 

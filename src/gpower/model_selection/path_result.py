@@ -16,8 +16,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.text import format_names
-from gpower.estimators.base import IterationCounts, NamedValues
-from gpower.estimators.diagnostics import fit_warnings
+from gpower.estimators.fit_summary import IterationCounts, NamedValues, fit_warnings
 from gpower.estimators.gpower import GPower
 from gpower.io.model_file import (
     ModelFileError,
@@ -39,9 +38,11 @@ ARRAY_FIELDS = ("grid", "variance", "pca_variance_ratio", "column_norms", "fitte
 #: Shapes of the arrays in a file, a letter for each axis: g points, m components, n variables, a ascents, s stored
 #: loadings, l row pointers.
 _PATH_ARRAY_SHAPES = {"grid": "g", "variance": "gm", "pca_variance_ratio": "m", "column_norms": "n"}
-_PATH_ARRAY_SHAPES |= {"data": "s", "indices": "s", "indptr": "l"}
-_POINT_ATTRIBUTES = ("cardinality_", "gamma_", "explained_variance_", "explained_variance_ratio_")
-_ASCENT_ATTRIBUTE_SHAPES = dict.fromkeys(("objective_", "stationarity_gap_", "n_iter_", "converged_"), "ga")
+_PATH_ARRAY_SHAPES |= {"data": "s", "indices": "s", "indptr": "l", "mean_": "n", "scale_": "n", "n_passes_": ""}
+_PATH_ARRAY_SHAPES |= {
+    f"{name}_": "gm" for name in ("cardinality", "gamma", "explained_variance", "explained_variance_ratio")
+}
+_PATH_ARRAY_SHAPES |= {f"{name}_": "ga" for name in ("objective", "stationarity_gap", "n_iter", "converged")}
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,15 +168,13 @@ class SparsityPath(Sequence[GPower]):
     def __getitem__(self, i: int | slice) -> GPower | SparsityPath:
         """Return the fitted model of a point, or the path of a slice."""
         if isinstance(i, slice):
-            return self._take_points(np.sort(np.arange(len(self))[i]))
+            points = np.sort(np.arange(len(self))[i])
+            if not points.size:
+                raise ValueError("The slice contains no point of the path; a path has at least one.")
+            loadings = sp.vstack([self.components(point) for point in points], format="csr")
+            rows = {name: values[points] for name, values in self.fitted.items()}
+            return replace(self, grid=self.grid[points], loadings=loadings, fitted=rows, variance=self.variance[points])
         return self._build_model(range(len(self))[i])
-
-    def _take_points(self, points: Array) -> SparsityPath:
-        if len(points) == 0:
-            raise ValueError("The slice contains no point of the path; a path has at least one.")
-        loadings = sp.vstack([self.components(i) for i in points], format="csr")
-        fitted = {name: values[points] for name, values in self.fitted.items()}
-        return replace(self, grid=self.grid[points], loadings=loadings, fitted=fitted, variance=self.variance[points])
 
     def _build_model(self, i: int) -> GPower:
         model = GPower(**self.params, **{self.kind: self.grid[i].item()})
@@ -215,16 +214,13 @@ class SparsityPath(Sequence[GPower]):
         >>> path.at(share=0.9).cardinality_
         array([7])
         """
-        if share is not None and cardinality is None and gamma is None:
-            return self._build_model(self._find_sparsest_point(share))
+        arguments = {"cardinality": cardinality, "gamma": gamma, "share": share}
+        given = {name: float(value) for name, value in arguments.items() if value is not None}
+        if len(given) != 1:
+            raise ValueError("at() takes one of cardinality, gamma and share.")
         if share is not None:
-            raise ValueError("at() takes one of cardinality, gamma and share.")
-        if cardinality is not None and gamma is None:
-            name, target = "cardinality", float(cardinality)
-        elif gamma is not None and cardinality is None:
-            name, target = "gamma", float(gamma)
-        else:
-            raise ValueError("at() takes one of cardinality, gamma and share.")
+            return self._build_model(self._find_sparsest_point(share))
+        name, target = given.popitem()
         if name == "gamma" and self.kind != "gamma":
             raise ValueError("This path runs over cardinalities; use at(cardinality=...).")
         is_uniform = np.ptp(self.cardinality, axis=1) == 0
@@ -352,19 +348,11 @@ class SparsityPath(Sequence[GPower]):
         """
         header, stored = read_saved_object(path, cls.__name__)
         check_header_fields(path, header, HEADER_FIELDS | {"params": dict})
-        check_array_shapes(path, stored, _PATH_ARRAY_SHAPES)
         with convert_read_errors(
             lambda what: ModelFileError(f"{str(path)!r} is damaged: it contains no path ({what}).")
         ):
-            fitted, common = stored["fitted"], stored["common"]
-            check_array_shapes(
-                path,
-                stored | fitted,
-                _PATH_ARRAY_SHAPES | dict.fromkeys(_POINT_ATTRIBUTES, "gm") | _ASCENT_ATTRIBUTE_SHAPES,
-            )
-            check_array_shapes(
-                path, stored | common, _PATH_ARRAY_SHAPES | {"mean_": "n", "scale_": "n", "n_passes_": ""}
-            )
+            fitted = stored["fitted"]
+            check_array_shapes(path, stored | fitted | stored["common"], _PATH_ARRAY_SHAPES)
             points, m, n = len(stored["grid"]), header["params"]["n_components"], stored["column_norms"].size
             if header["kind"] not in ("cardinality", "gamma") or (points, m) != stored["variance"].shape:
                 raise ValueError(f"{points} points of {m} components")

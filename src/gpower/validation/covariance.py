@@ -70,25 +70,14 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
     if smallest >= -tolerance:
         return S, ()
     if small and smallest >= limit:
-        return _clip_negative_eigenvalues(S)
+        w, V = np.linalg.eigh(S)
+        below = V[:, w < 0]
+        clipped = S - (below * w[w < 0]) @ below.T
+        count = f"{below.shape[1]} negative eigenvalue(s), down to {w[0]:.2g}"
+        return (clipped + clipped.T) / 2, (f"The covariance has {count}, which is negligible; they are set to zero.",)
     raise ValueError(
         f"The covariance is not positive semidefinite: its smallest eigenvalue is {smallest:.6g}, and only values down "
         f"to {limit:.2g} are set to zero. A covariance of real data has no negative eigenvalue; entries rounded to few "
         "digits and pairwise deletion of missing values are common causes. Give the exact matrix, or set the negative "
         "eigenvalues to zero yourself."
     )
-
-
-def _clip_negative_eigenvalues(S: Array) -> tuple[Array, tuple[str, ...]]:
-    """Return a copy of S, exactly symmetric, with its negative eigenvalues set to zero, and the note that says so.
-
-    S has at least one negative eigenvalue.
-    """
-    w, V = np.linalg.eigh(S)
-    below = V[:, w < 0]
-    note = (
-        f"The covariance has {below.shape[1]} negative eigenvalue(s), down to {w[0]:.2g}, which is negligible; they "
-        "are set to zero."
-    )
-    clipped = S - (below * w[w < 0]) @ below.T
-    return (clipped + clipped.T) / 2, (note,)

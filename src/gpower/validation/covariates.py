@@ -61,7 +61,10 @@ class CovariateEncoding:
 
     @classmethod
     def from_columns(cls, columns: list[CovariateColumn]) -> CovariateEncoding:
-        """Return the encoding of covariates: one column per number, and one per level in alphabetical order."""
+        """Return the encoding of covariates: one column per number, and one per level in alphabetical order.
+
+        `columns` are at least one, with different names and without missing values, as `read_covariates` returns them.
+        """
         pairs = [
             (column.name, level)
             for column in columns
@@ -71,8 +74,9 @@ class CovariateEncoding:
         return cls(np.array(names, object), np.array(levels, object))
 
     def encode(self, columns: list[CovariateColumn]) -> Array:
-        """Return the encoded covariates, (n_samples, c), in float64.
+        """Return the encoded covariates, (n_samples, c), in float64 on the host, not centred.
 
+        `columns` come from `read_covariates`, in any order, and may be of other samples than those of the fit.
         Raise ValueError if a covariate is missing or of another type, or if it has a level that the fit did not see.
         """
         by_name = {column.name: column for column in columns}
@@ -92,7 +96,7 @@ class CovariateEncoding:
         return np.column_stack(encoded).astype(np.float64)
 
     def _check_column(self, column: CovariateColumn) -> None:
-        """Raise ValueError unless a covariate has the type and only levels that the fit saw."""
+        """Raise ValueError unless a covariate of the same name was fitted with this type and with all these levels."""
         levels = set(self.levels[self.names == column.name])
         if column.is_numeric != (levels == {""}):
             expected = "numbers" if levels == {""} else "categories"
@@ -123,11 +127,14 @@ class Covariates:
     batch: Array | None = None
 
     def select_samples(self, idx: Array) -> Covariates:
-        """Return the covariates of some samples, with the columns of all."""
+        """Return the covariates of the samples `idx`, (q,) of int, with the columns of all; a copy."""
         return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
 
     def check_levels(self, train: Array, test: Array) -> None:
-        """Raise ValueError if samples to be held out have a level that none of the training samples has."""
+        """Raise ValueError if samples to be held out have a level that none of the training samples has.
+
+        `train` and `test` are the indices of the samples, arrays of int.
+        """
         is_new = (self.encoding.levels != "") & self.values[test].any(axis=0) & ~self.values[train].any(axis=0)
         for j in np.flatnonzero(is_new)[:1]:
             raise ValueError(
@@ -137,7 +144,11 @@ class Covariates:
             )
 
     def balance(self, sample_weight: Array | None) -> Array:
-        """Return sample weights, (n_samples,), with which every batch has the same total weight."""
+        """Return sample weights, (n_samples,) in float64, with which every batch has the same total weight.
+
+        `sample_weight`, (n_samples,), are checked weights, whose ratios within a batch are kept and whose sum is that
+        of the result; None stands for ones. Raise ValueError without batches.
+        """
         if self.batch is None:
             raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
         weight = np.ones(len(self.batch)) if sample_weight is None else np.asarray(sample_weight, np.float64)
@@ -161,8 +172,9 @@ class Covariates:
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the least-squares regression of all variables on the covariates, in one pass over X.
 
-        With `center` the covariates are centred, which is a regression with an intercept. Raise ValueError if the
-        covariates leave nothing.
+        X contains the data, (n_samples, n_features), neither centred nor scaled, in memory or in blocks. With `center`
+        the covariates are centred, which is a regression with an intercept. `sample_weight`, (n_samples,), comes from
+        `check_sample_weight`; None stands for ones. Raise ValueError if the covariates predict all samples exactly.
         """
         w = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         mean = w @ self.values / w.sum() if center else np.zeros(self.values.shape[1])
@@ -219,7 +231,8 @@ class CovariateRegression:
     def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression with the residuals of a dense matrix as an array, whose products take less time.
 
-        Arguments are those of the regression. Columns that the covariates predict are exactly constant.
+        `sample_weight`, (n_samples,) or None, and `center` are those with which the regression was made. Columns that
+        the covariates predict are exactly constant. The residuals of a covariance are an array already.
         """
         if not isinstance(self.residuals, ResidualMatrix):
             return self
@@ -231,7 +244,7 @@ class CovariateRegression:
         return replace(self, residuals=R)
 
     def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
-        """Return the share of the variance that the covariates take, given the moments of the residuals.
+        """Return the share of the variance that the covariates take, between 0 and 1, given moments of the residuals.
 
         The variance is that of all variables together; if they are `standardized`, the mean of their shares. Constant
         variables, of which the covariates predict rounding errors, do not count.
@@ -295,7 +308,11 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
 
 
 def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values of the columns of a frame, a mapping, a series or an array."""
+    """Yield names and values of the columns of a frame, a mapping, a series or an array.
+
+    The values of a column are as the user gave them, not checked. A column of an array is called covariate_1,
+    covariate_2, …. Raise ValueError for an array of more than two dimensions.
+    """
     if hasattr(covariates, "columns") or (hasattr(covariates, "keys") and not hasattr(covariates, "dtype")):
         yield from ((str(name), covariates[name]) for name in getattr(covariates, "columns", covariates))
         return
@@ -325,7 +342,11 @@ def _check_row_names(values: Any, row_names: Any, what: str) -> None:
 
 
 def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
-    """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values."""
+    """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values.
+
+    `values` is an array, a list or a column of a frame with one value per sample. It is numeric if all values are
+    numbers and the column of the frame is not a categorical one.
+    """
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
     array = np.asarray(values)
     if array.shape != (n_samples,):
@@ -370,7 +391,11 @@ class CovariateVariables:
 
     @classmethod
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
-        """Return the variables given by name or column number; raise ValueError if there is no such variable."""
+        """Return the variables given by name or column number; raise ValueError if there is no such variable.
+
+        `selectors` is one name or number, or a list of them, as the user gave it; a variable without a name in
+        `feature_names` is called x0, x1, ….
+        """
         by_name = {get_variable_name(j, feature_names): j for j in range(n_features)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
         columns = [find_column(selector, by_name, n_features) for selector in selectors]
@@ -390,7 +415,9 @@ class CovariateVariables:
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression of all variables of a covariance X on these; weights and `center` have no effect.
 
-        The residuals are the Schur complement of X, in which the rows and columns of the covariates are zero.
+        X is a symmetric, positive semidefinite matrix, (n_features, n_features), in host memory. The residuals are its
+        Schur complement, a NumPy array in which the rows and columns of the covariates are zero, as are those of
+        variables that the covariates predict up to rounding. There is no basis.
         """
         S, idx = X.to_dense(), self.columns
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))

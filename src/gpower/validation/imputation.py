@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -56,6 +57,23 @@ class ImputationResult:
     note: str
 
 
+class LowRankModel(NamedTuple):
+    """Model mean + U Vᵀ of a table of scaled variables, in the dtype of the table.
+
+    Attributes
+    ----------
+    U : ndarray of shape (n_samples, rank)
+        Scores, neither orthogonal nor normalised.
+    mean : ndarray of shape (n_features,)
+    V : ndarray of shape (n_features, rank)
+        Loadings, neither orthogonal nor normalised; columns may be zero.
+    """
+
+    U: Array
+    mean: Array
+    V: Array
+
+
 def impute(
     X: Array, rank: int, *, center: bool = True, scale: bool = False, names: Sequence[str] | Array | None = None
 ) -> ImputationResult:
@@ -99,12 +117,13 @@ def impute(
     filled = X / unit
     mean = np.nanmean(filled, axis=0, dtype=np.float64).astype(X.dtype) if center else np.zeros_like(unit)
     filled[rows, columns] = mean[columns]
-    misfit, converged = list[float](), True
+    misfit: list[float] = []
+    has_converged = True
     if rank > 0:
         operator, _ = as_operator(filled, center=center)
         V, _ = compute_leading_components(operator, min(rank, *X.shape))  # (n_features, rank)
-        misfit, converged = _iterate_imputation(filled, holes, mean, V, center)
-    if not converged:
+        has_converged = _iterate_imputation(filled, holes, mean, V, center, misfit)
+    if not has_converged:
         warn(
             f"The estimates of {rows.size} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model "
             f"of rank {rank} may be too large for the observed entries. Ask for fewer components, or drop variables "
@@ -115,16 +134,18 @@ def impute(
     table[rows, columns] = filled[rows, columns] * unit[columns]
     share, variables = 100 * rows.size / X.size, np.unique(columns).size
     note = f"{rows.size} missing value(s), {share:.2g} % of the table, in {variables} variable(s) were estimated."
-    return ImputationResult(table, np.array(misfit), converged, note)
+    return ImputationResult(table, np.array(misfit), has_converged, note)
 
 
-def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, center: bool) -> tuple[list[float], bool]:
-    """Fill the holes in place, starting from the model (mean, V); return the misfits and whether they converged.
+def _iterate_imputation(
+    filled: Array, holes: Array, mean: Array, V: Array, center: bool, misfit_history: list[float]
+) -> bool:
+    """Fill the holes in place, starting from means and loadings; return whether the misfit converged.
 
     Parameters
     ----------
     filled : ndarray of shape (n_samples, n_features)
-        The scaled table with a first estimate at every hole; only its holes are changed.
+        The scaled table, float32 or float64, with a first estimate at every hole; only its holes are changed.
     holes : ndarray of bool of the same shape
         The missing entries.
     mean : ndarray of shape (n_features,)
@@ -133,29 +154,30 @@ def _iterate_imputation(filled: Array, holes: Array, mean: Array, V: Array, cent
         First loadings, with a rank of at least one; columns may be zero.
     center : bool
         Whether the means are fitted.
+    misfit_history : list of float
+        An empty list, to which the misfit after each step that is not undone is appended.
     """
     rows, columns = np.nonzero(holes)
     exact = max(EXACT_FIT_TOLERANCE, 100 * float(np.finfo(filled.dtype).eps)) ** 2
     negligible_misfit = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
-    misfit: list[float] = []
     modelled, length = filled[rows, columns], 1.0
     for _ in range(MAX_IMPUTATION_STEPS):
-        U, new_mean, new_V = _update_low_rank_model(filled, mean, V, center)
-        left = _compute_observed_misfit(filled, holes, U, new_mean, new_V)
-        if length > 1 and left > misfit[-1]:
+        model = _update_low_rank_model(filled, mean, V, center)
+        misfit = _compute_observed_misfit(filled, holes, model)
+        if length > 1 and misfit > misfit_history[-1]:
             filled[rows, columns], length = modelled, 1.0
             continue
-        mean, V = new_mean, new_V
-        modelled = np.sum(U[rows] * V[columns], axis=1) + mean[columns]
-        stalled = bool(misfit) and misfit[-1] - left <= MISFIT_TOLERANCE * left
-        misfit.append(left)
-        if left <= negligible_misfit or (stalled and length == 1):
+        mean, V = model.mean, model.V
+        modelled = np.sum(model.U[rows] * V[columns], axis=1) + mean[columns]
+        has_stalled = bool(misfit_history) and misfit_history[-1] - misfit <= MISFIT_TOLERANCE * misfit
+        misfit_history.append(misfit)
+        if misfit <= negligible_misfit or (has_stalled and length == 1):
             filled[rows, columns] = modelled
-            return misfit, True
-        length = 1.0 if stalled else STEP_GROWTH_FACTOR * length
+            return True
+        length = 1.0 if has_stalled else STEP_GROWTH_FACTOR * length
         filled[rows, columns] += length * (modelled - filled[rows, columns])
     filled[rows, columns] = modelled
-    return misfit, False
+    return False
 
 
 def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
@@ -170,27 +192,27 @@ def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | A
         raise ValueError(f"{what} {which} has no observed value{others}, so it cannot be estimated. Drop it.")
 
 
-def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> tuple[Array, Array, Array]:
-    """Fit scores to the loadings, then means and loadings to the scores, by least squares; return U, mean, V.
+def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> LowRankModel:
+    """Fit scores to means and loadings, then new means and loadings to the scores, by least squares.
 
-    X is a table without holes, (n_samples, n_features); U is (n_samples, rank), mean (n_features,), V (n_features,
-    rank), neither orthogonal nor normalised. Pseudo-inverses allow for loadings of less than full rank.
+    X is a table without holes, (n_samples, n_features), mean (n_features,), V (n_features, rank); they are not changed.
+    Without `center` the means stay. Pseudo-inverses allow for loadings of less than full rank.
     """
     U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
     design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
     solved = np.linalg.pinv(design) @ X  # (rank + 1, n_features)
-    return U, solved[-1] if center else mean, solved[: V.shape[1]].T
+    return LowRankModel(U, solved[-1] if center else mean, solved[: V.shape[1]].T)
 
 
-def _compute_observed_misfit(X: Array, holes: Array, U: Array, mean: Array, V: Array) -> float:
+def _compute_observed_misfit(X: Array, holes: Array, model: LowRankModel) -> float:
     """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows and summed in float64.
 
-    X and the mask `holes` are (n_samples, n_features); U, mean and V are those of `_update_low_rank_model`.
+    X and the mask `holes`, true where an entry is missing, are (n_samples, n_features).
     """
     total = 0.0
     for start in range(0, len(X), MISFIT_BLOCK_ROWS):
         part = slice(start, start + MISFIT_BLOCK_ROWS)
-        left = np.where(holes[part], 0.0, X[part] - mean - U[part] @ V.T)
+        left = np.where(holes[part], 0.0, X[part] - model.mean - model.U[part] @ model.V.T)
         total += float(np.sum(left.astype(np.float64) ** 2))
     return total
 

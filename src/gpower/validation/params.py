@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties.elementary import L0, L1, Penalty
@@ -31,7 +29,7 @@ from gpower.solvers.specification import (
 )
 from gpower.solvers.working_set import AscentSettings
 from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list
-from gpower.validation.solver import Solver, resolve_solver
+from gpower.validation.solver import DEFAULT_TOL, PAPER_TOL, Solver
 from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, FeatureNames, VariableRules
 
 #: Types of a parameter with one value for all components, or one per component.
@@ -44,6 +42,10 @@ DEFAULT_CARDINALITY, VARIABLES_PER_SELECTED = 10, 3
 #: Fraction of the largest useful γ if no level is given with the ℓ1 penalty or with weights of the variables.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
+#: The solver of ``solver="auto"``, made once, as its options cannot be assigned.
+DEFAULT_SOLVER = Solver()
+#: How ``solver="paper"`` fills in the loadings of a support, by penalty: the paper refits ℓ1 solutions only.
+PAPER_REFITS = {"l0": None, "l1": "norms"}
 USE_WORKING_SET_BY_ALGORITHM = {"auto": None, "working_set": True, "full": False}
 REFITS_BY_NAME = {"auto": AUTO_REFIT, "norms": RefitSpec((1,)), "variance": RefitSpec((2,)), None: RefitSpec(())}
 #: Allowed values of the options of an estimator, and of those of its solver.
@@ -61,6 +63,27 @@ SOLVER_OPTIONS: dict[str, tuple[Any, ...]] = {
     "accumulate_dtype": (None, "float64"),
     **dict.fromkeys(("local_search", "acceleration"), (True, False)),
 }
+#: Parameters with a number for each component: its smallest value, the limit that it stays below, and the requirement.
+NUMBER_RANGES = {
+    "gamma": (
+        0.0,
+        1.0,
+        "gamma is a fraction of its largest useful value and lies in [0, 1); 0 is ordinary PCA, values near 1 leave a "
+        "single variable. To set the number of variables, use cardinality",
+    ),
+    "l1_bound": (1.0, np.inf, "a finite number of at least 1 is needed"),
+    "budget": (0.0, np.inf, "a finite number of at least 0 is needed"),
+    "mu": (1e-6, np.nextafter(1e6, np.inf), "the weights of the units must be positive numbers, between 1e-6 and 1e6"),
+}
+#: Options that exclude each other: one with its value, None for any, another with its value, and the reason.
+OPTION_CONFLICTS = (
+    ("certify", True, "variance", "l1", "a certificate bounds ‖Az‖₂²; leave one of the two out"),
+    ("variance", "l1", "method", "block", "it works on one unit at a time; use {deflation}"),
+    ("variance", "l1", "covariance", "precomputed", "it needs the samples; pass the data"),
+    ("scale", True, "covariance", "precomputed", "the matrix is used unchanged; pass the correlation matrix instead"),
+    ("l1_bound", None, "method", "block", "it works on one unit at a time; use {deflation}, or gamma"),
+    ("mu", None, "method", "deflation", "it weighs the units of a block; use {block}"),
+)
 
 
 def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: FeatureNames = None) -> FitSpec:
@@ -84,18 +107,19 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
             check_option(values[name], name, allowed)
     if solver.callback is not None and not callable(solver.callback):
         raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
-    block = params["method"] == "block"
-    _check_option_combinations(params, block, m, shape)
-    has_rules = any(params[name] is not None for name in (*VARIABLE_RULE_NAMES, "budget"))
-    rules = VariableRules.from_params(params, shape[1], m, names) if has_rules else None
+    _check_option_combinations(params, m, shape[0])
+    rules = None
+    if any(params[name] is not None for name in (*VARIABLE_RULE_NAMES, "budget")):
+        rules = VariableRules.from_params(params, shape[1], m, names)
+        rules = rules if rules.active_params or params["budget"] is not None else None
     sparsity = _build_sparsity_spec(params, shape[1], m, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
         sparsity=sparsity,
-        mu=_expand_component_weights(params["mu"], block, m),
-        is_block=block,
+        mu=_expand_numbers(1.0 if params["mu"] is None else params["mu"], "mu", m),
+        is_block=params["method"] == "block",
         n_init=None if is_auto else check_int(params["n_init"], "n_init", 1),
-        start=_build_start(solver.init, shape[0], m),
+        start=_build_start(solver.init, shape[0], m, params["covariance"] is not None),
         refit=REFITS_BY_NAME[solver.refit],
         local_search=bool(solver.local_search),
         deflation=DEFLATION_RULES[params["deflation"]],
@@ -111,11 +135,53 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     )
 
 
-def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, shape: tuple[int, int]) -> None:
-    """Raise if options are set that exclude each other.
+def make_solver(solver: Any) -> Solver:
+    """Return the `Solver` that a value of the parameter `solver` other than "paper" stands for.
 
-    `params` comes from `resolve_solver`, so that its `solver` is a `Solver`; `m` is the number of components and
-    `shape` that of the data, (n_samples, n_features).
+    A `Solver` is returned itself, with options that are not checked, and "auto" gives the shared `DEFAULT_SOLVER`,
+    which must not be changed. Raise ValueError for anything else.
+    """
+    if isinstance(solver, Solver):
+        return solver
+    if isinstance(solver, str) and solver == "auto":
+        return DEFAULT_SOLVER
+    if isinstance(solver, str) and solver == "paper":
+        raise ValueError(f"{format_param('solver', solver)} has no options to set; use gpower.Solver(...).")
+    raise ValueError(
+        f"{format_param('solver', solver)} is not known; use one of 'auto', 'paper', or gpower.Solver(...)."
+    )
+
+
+def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of an estimator with a `Solver` as `solver`; "paper" also sets `n_init` and `tol`.
+
+    The result is a new dictionary. Parameters may be missing, as in estimators without a solver; a `tol` other than the
+    default of `GPower` is kept. Options of the `Solver` are not checked.
+
+    Examples
+    --------
+    >>> resolve_solver({"solver": "paper", "penalty": "l0", "tol": 1e-6})["tol"]
+    0.0001
+    """
+    solver = params.get("solver", "auto")
+    if not isinstance(solver, str) or solver != "paper":
+        return {**params, "solver": make_solver(solver)}
+    penalty = params.get("penalty")
+    refit = PAPER_REFITS.get(penalty, "auto") if isinstance(penalty, str) else "auto"
+    tol = params.get("tol", DEFAULT_TOL)
+    return {
+        **params,
+        "solver": Solver("full", "largest_norm", refit, local_search=False, acceleration=False),
+        "n_init": 1,
+        "tol": PAPER_TOL if tol == DEFAULT_TOL else tol,
+    }
+
+
+def _check_option_combinations(params: Mapping[str, Any], m: int, p: int) -> None:
+    """Raise if options are set that exclude each other, or if a block does not fit into the samples.
+
+    `params` contains all parameters, whose options are among the allowed ones; `m` is the number of components and `p`
+    that of the samples.
     """
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
@@ -123,45 +189,27 @@ def _check_option_combinations(params: Mapping[str, Any], block: bool, m: int, s
             f"{' and '.join(map(format_param, given))} are set together, but each of them fixes the sparsity; "
             "keep one and leave the others None."
         )
-    if params["variance"] == "l1" and params["certify"]:
+    for name, value, other_name, other_value, reason in OPTION_CONFLICTS:
+        is_set = params[name] is not None if value is None else params[name] == value
+        if is_set and params[other_name] == other_value:
+            reason = reason.format(block=format_param("method", "block"), deflation=format_param("method", "deflation"))
+            raise ValueError(
+                f"{format_param(name, params[name])} excludes {format_param(other_name, other_value)}: {reason}."
+            )
+    if params["method"] == "block" and m > p:
         raise ValueError(
-            f"{format_param('certify', True)} bounds ‖Az‖₂², not the objective of {format_param('variance', 'l1')}."
-        )
-    if params["variance"] == "l1" and (block or params["covariance"] is not None):
-        other = format_param("method", "block") if block else format_param("covariance", "precomputed")
-        raise ValueError(
-            f"{format_param('variance', 'l1')} needs the samples and one unit at a time, so it excludes {other}; "
-            f"use {format_param('method', 'deflation')} on the data."
-        )
-    if params["covariance"] is not None and params["scale"]:
-        raise ValueError(
-            f"{format_param('scale', True)} cannot be applied to a precomputed covariance, which is used unchanged; "
-            "pass the correlation matrix instead."
-        )
-    if block and params["l1_bound"] is not None:
-        raise ValueError(
-            f"{format_param('l1_bound')} works on one unit at a time; use {format_param('method', 'deflation')}, or "
-            f"gamma with {format_param('method', 'block')}."
-        )
-    if block and m > shape[0]:
-        raise ValueError(
-            f"A block of {format_param('n_components', m)} orthonormal units does not fit into n_samples={shape[0]}; "
-            f"ask for at most {shape[0]}, or use {format_param('method', 'deflation')}."
-        )
-    if not isinstance(params["solver"].init, str | None) and params["covariance"] is not None:
-        raise ValueError(
-            "init contains points of the sample space, which a precomputed covariance does not have; leave it None."
+            f"A block of {format_param('n_components', m)} orthonormal units does not fit into n_samples={p}; "
+            f"ask for at most {p}, or use {format_param('method', 'deflation')}."
         )
 
 
-def _build_sparsity_spec(
-    params: Mapping[str, Any], n: int, m: int, variable_rules: VariableRules | None
-) -> SparsitySpec:
+def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None) -> SparsitySpec:
     """Return the kind of sparsity of m components of n variables and its levels; raise if parameters are not valid.
 
-    `variable_rules` is None if the user gave neither rules on the variables nor a budget. Levels are cardinalities,
-    fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component. The penalty of the
-    result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
+    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity.
+    `rules` are those of the same n variables and m components, None if neither they nor a budget have an effect. Levels
+    are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component.
+    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
     """
     penalty = params["penalty"]
     is_custom = isinstance(penalty, Penalty)
@@ -173,34 +221,49 @@ def _build_sparsity_spec(
     family = penalty if is_custom else PENALTIES_BY_NAME[check_option(penalty, "penalty", tuple(PENALTIES_BY_NAME))]
     if is_custom:
         _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
+    cardinality = params["cardinality"]
     if has_default_cardinality(params):
-        limits = (1, n) if variable_rules is None else variable_rules.cardinality_range
-        params = {**params, "cardinality": choose_default_cardinality(*limits)}
-    samples = Cube() if params["variance"] == "l1" else Stiefel()
-    common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": samples}
-    if variable_rules is not None and (variable_rules.active_params or params["budget"] is not None):
-        return _build_restricted_sparsity(params, variable_rules, common)
-    if params["cardinality"] is not None:
-        if _is_variance_share(params["cardinality"]):
-            return _build_min_cardinality(params, n, m, variable_rules, common)
-        common["levels"] = _expand_cardinalities(params["cardinality"], m, n)
+        cardinality = choose_default_cardinality(*((1, n) if rules is None else rules.cardinality_range))
+    sample_set = Cube() if params["variance"] == "l1" else Stiefel()
+    common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": sample_set}
+    if rules is not None:
+        _check_rule_combinations(params, rules)
+        if params["budget"] is not None:
+            return _build_budgeted_sparsity(params, rules, common)
+        weighted_rules = rules.build_support_rules(sum_weights=False)
+        assert weighted_rules is not None  # as a rule is active
+        family = (GroupL0 if penalty == "l0" else GroupL1)(weighted_rules, np.zeros(m))
+    if cardinality is not None and _is_variance_share(cardinality):
+        return _build_min_cardinality(params, n, m, rules, common)
+    if cardinality is not None:
+        has_groups = rules is not None and rules.group_indices is not None
+        count = n if rules is None else rules.n_groups
+        common["levels"] = _expand_cardinalities(cardinality, m, count, has_groups)
+        if rules is not None:
+            counting_rules = rules.build_support_rules()  # every group costs one
+            assert counting_rules is not None
+            rules.check_levels(counting_rules, common["levels"], "cardinality")
+            if penalty == "l0":
+                return ExactCardinality(penalty_family=GroupCardinality(counting_rules, np.ones(1)), **common)
         if is_custom:
             family.at_cardinality(np.asarray(common["levels"]))  # raises if the penalty has no cardinality
             return ExactCardinality(penalty_family=family, **common)
         return ExactCardinality(**common) if penalty == "l0" else CalibratedPenalty(penalty_family=family, **common)
     if params["l1_bound"] is not None:
-        bounds = tuple(check_float(s, "l1_bound", 1.0) for s in expand_per_component(params["l1_bound"], "l1_bound", m))
-        return L1BoundSpec(levels=bounds, **common)
+        return L1BoundSpec(levels=_expand_numbers(params["l1_bound"], "l1_bound", m), **common)
     if is_custom and params["gamma"] is None:
         return CustomPenalty(penalty_family=family, **common)
-    levels = _expand_gamma_fractions(DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"], m)
-    family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
+    gamma = DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"]
+    levels = _expand_numbers(gamma, "gamma", m)
+    if rules is None:
+        family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
     return PenaltyLevel(penalty_family=family, levels=levels, **common)
 
 
 def has_default_cardinality(params: Mapping[str, Any]) -> bool:
     """Return whether no parameter of `GPower` gives a level of sparsity, so that the cardinality is the default one.
 
+    `params` contains at least the parameters about sparsity by name, as the user gave them, None if not given.
     The ℓ1 penalty, penalties of the user and weights of the variables need γ, and have no default cardinality.
     """
     given = ("cardinality", "gamma", "l1_bound", "budget", "penalty_weights")
@@ -221,62 +284,42 @@ def choose_default_cardinality(smallest: int, largest: int) -> int:
     return max(smallest, min(DEFAULT_CARDINALITY, -(-largest // VARIABLES_PER_SELECTED)))
 
 
-def _build_restricted_sparsity(
-    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
-) -> SparsitySpec:
-    """Return the kind of sparsity and its levels if rules on the variables or a budget restrict the supports.
+def _check_rule_combinations(params: Mapping[str, Any], rules: VariableRules) -> None:
+    """Raise if the penalty, the kind of level or the constraint exclude rules on the variables or a budget.
 
-    `spec_kwargs` contains the fields that all kinds of sparsity share; `levels` is added to it.
+    `params` contains all parameters; rules or a budget are set that have an effect.
     """
-    penalty, m = params["penalty"], variable_rules.n_components
-    active = [*variable_rules.active_params, *(["budget"] if params["budget"] is not None else [])]
+    active = [*rules.active_params, *(["budget"] if params["budget"] is not None else [])]
     for name, is_set in {
-        "a penalty of your own": isinstance(penalty, Penalty),
+        "a penalty of your own": isinstance(params["penalty"], Penalty),
         format_param("l1_bound"): params["l1_bound"] is not None,
         format_param("constraint", params["constraint"]): params["constraint"] is not None,
     }.items():
         if is_set:
             raise ValueError(f"{format_param(active[0])} does not go together with {name}; leave one of the two out.")
-    if params["budget"] is not None:
-        return _build_budgeted_sparsity(params, variable_rules, spec_kwargs)
-    zeros = np.zeros(m)
-    if params["cardinality"] is not None:
-        if penalty == "l0" and variable_rules.variable_and_group_weights is not None:
-            raise ValueError(
-                f"{format_param('penalty_weights')} has no effect on a cardinality, which counts variables; give "
-                "budget=, the largest sum of the weights, or gamma."
-            )
-        if _is_variance_share(params["cardinality"]):
-            return _build_min_cardinality(params, variable_rules.n_features, m, variable_rules, spec_kwargs)
-        spec_kwargs["levels"] = _expand_cardinalities(
-            params["cardinality"], m, variable_rules.n_groups, "groups" in active
+    if params["cardinality"] is not None and params["penalty"] == "l0" and "penalty_weights" in active:
+        raise ValueError(
+            f"{format_param('penalty_weights')} has no effect on a cardinality, which counts variables; give "
+            "budget=, the largest sum of the weights, or gamma."
         )
-        counting_rules = variable_rules.build_support_rules()  # every group costs one; not None, as a rule is active
-        assert counting_rules is not None
-        variable_rules.check_levels(counting_rules, spec_kwargs["levels"], "cardinality")
-        if penalty == "l0":
-            return ExactCardinality(penalty_family=GroupCardinality(counting_rules, np.ones(1)), **spec_kwargs)
-    weighted_rules = variable_rules.build_support_rules(sum_weights=False)
-    assert weighted_rules is not None
-    family = GroupL0(weighted_rules, zeros) if penalty == "l0" else GroupL1(weighted_rules, zeros)
-    if params["cardinality"] is not None:
-        return CalibratedPenalty(penalty_family=family, **spec_kwargs)
-    levels = _expand_gamma_fractions(DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"], m)
-    return PenaltyLevel(penalty_family=family, levels=levels, **spec_kwargs)
 
 
 def _is_variance_share(cardinality: Any) -> bool:
-    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares."""
+    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares.
+
+    `cardinality` is the parameter as the user gave it; None, whole numbers and invalid values give False.
+    """
     levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
     return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
 
 
 def _build_min_cardinality(
-    params: Mapping[str, Any], n: int, m: int, variable_rules: VariableRules | None, spec_kwargs: dict[str, Any]
+    params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None, common: dict[str, Any]
 ) -> SparsitySpec:
     """Return the sparsity of the fewest variables that explain given shares of variance.
 
-    Its `cardinality_spec` is the specification for the smallest cardinality that the rules admit.
+    Arguments are those of `_build_sparsity_spec`, and `common` the fields that all kinds of sparsity share. The
+    `cardinality_spec` of the result is the specification for the smallest cardinality that the rules admit.
     """
     if params["method"] == "block":
         raise ValueError(
@@ -285,17 +328,16 @@ def _build_min_cardinality(
             f"{format_param('method', 'deflation')}."
         )
     shares = tuple(float(s) for s in expand_per_component(params["cardinality"], "cardinality", m))
-    smallest = 1 if variable_rules is None else variable_rules.cardinality_range[0]
-    inner = _build_sparsity_spec({**params, "cardinality": smallest}, n, m, variable_rules)
-    return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **spec_kwargs)
+    smallest = 1 if rules is None else rules.cardinality_range[0]
+    inner = _build_sparsity_spec({**params, "cardinality": smallest}, n, m, rules)
+    return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **common)
 
 
-def _build_budgeted_sparsity(
-    params: Mapping[str, Any], variable_rules: VariableRules, spec_kwargs: dict[str, Any]
-) -> SparsitySpec:
+def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, common: dict[str, Any]) -> SparsitySpec:
     """Return the sparsity of components whose weights sum to at most a budget.
 
-    If the rules allow all supports and every weight is one, it is an ordinary cardinality, the budget rounded down.
+    `params` contains all parameters, and `common` the fields that all kinds of sparsity share. If the rules allow all
+    supports and every weight is one, it is an ordinary cardinality, the budget rounded down.
     """
     if params["penalty"] != "l0":
         raise ValueError(
@@ -307,20 +349,20 @@ def _build_budgeted_sparsity(
             f"budget is the largest total cost of a component's variables; give {format_param('penalty_weights')}, "
             "the cost of each variable."
         )
-    m = variable_rules.n_components
-    levels = tuple(check_float(s, "budget", 0.0) for s in expand_per_component(params["budget"], "budget", m))
-    rules = variable_rules.build_support_rules(sum_weights=True)
-    if rules is None:  # every variable costs one: the budget is a number of variables
-        numbers = [min(int(level), variable_rules.n_features) for level in levels]
-        return ExactCardinality(levels=_expand_cardinalities(numbers, m, variable_rules.n_features), **spec_kwargs)
-    variable_rules.check_levels(rules, levels, "budget")
-    return ExactCardinality(penalty_family=GroupCardinality(rules, np.ones(1)), levels=levels, **spec_kwargs)
+    m, n = rules.n_components, rules.n_features
+    levels = _expand_numbers(params["budget"], "budget", m)
+    support_rules = rules.build_support_rules(sum_weights=True)
+    if support_rules is None:  # every variable costs one: the budget is a number of variables
+        return ExactCardinality(levels=_expand_cardinalities([min(int(s), n) for s in levels], m, n), **common)
+    rules.check_levels(support_rules, levels, "budget")
+    return ExactCardinality(penalty_family=GroupCardinality(support_rules, np.ones(1)), levels=levels, **common)
 
 
 def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: tuple[int, int]) -> Constraint | None:
-    """Return the constraint between the components, or None; raise if the other parameters exclude it.
+    """Return the constraint between the components, or None; raise ValueError if the other parameters exclude it.
 
-    `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
+    `params` contains all constructor parameters, with an option that is allowed as `constraint`, and `sparsity` was
+    made from them. `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
     """
     name = params["constraint"]
     if name is None:
@@ -401,46 +443,23 @@ def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = Fals
     return tuple(int(k) for k in levels)
 
 
-def _expand_gamma_fractions(gamma: Any, m: int) -> tuple[float, ...]:
-    """Return the fraction of the largest useful γ of every component, in [0, 1).
+def _expand_numbers(value: Any, name: str, m: int) -> tuple[float, ...]:
+    """Return one number per component; raise ValueError unless all lie in the range of the parameter `name`.
 
-    `gamma` is the parameter as the user gave it, not None; m is the number of components.
+    `value` is one number or a list of m, as the user gave it, and `name` a key of `NUMBER_RANGES`.
     """
-    levels = expand_per_component(gamma, "gamma", m)
-    if not all(is_number(fraction, Real) and 0 <= float(fraction) < 1 for fraction in levels):
-        raise ValueError(
-            f"{format_param('gamma', gamma)}: gamma is a fraction of its largest useful value and lies in [0, 1); "
-            "0 is ordinary PCA, values near 1 leave a single variable. "
-            "To set the number of variables, use cardinality."
-        )
-    return tuple(float(fraction) for fraction in levels)
+    smallest, limit, requirement = NUMBER_RANGES[name]
+    levels = expand_per_component(value, name, m)
+    if not all(is_number(level, Real) and smallest <= float(level) < limit for level in levels):
+        raise ValueError(f"{format_param(name, value)}: {requirement}.")
+    return tuple(map(float, levels))
 
 
-def _expand_component_weights(mu: Any, block: bool, m: int) -> tuple[float, ...]:
-    """Return the weight of each of m units, positive; ones by default, and always without a block.
-
-    `mu` is the parameter as the user gave it.
-    """
-    if mu is None:
-        return (1.0,) * m
-    if not block:
-        raise ValueError(
-            f"mu weighs the units of a block; it has no meaning with {format_param('method', 'deflation')}. Use "
-            f"{format_param('method', 'block')}."
-        )
-    weights = expand_per_component(mu, "mu", m)
-    if not all(isinstance(w, Real) and 1e-6 <= float(w) <= 1e6 for w in weights):
-        raise ValueError(
-            f"{format_param('mu', mu)}: the weights of the units must be positive numbers, between 1e-6 and 1e6."
-        )
-    return tuple(float(w) for w in weights)
-
-
-def _build_start(init: Any, p: int, m: int) -> Start | None:
+def _build_start(init: Any, p: int, m: int, is_covariance: bool) -> Start | None:
     """Return the start that `init` stands for, for p samples and m components; None for promising columns.
 
     Points, (p, m), become a NumPy array in float64 and need not be normalised: `UserStart` makes them feasible, in the
-    dtype and memory of the matrix.
+    dtype and memory of the matrix. A covariance has no samples, hence no points.
     """
     if init is None:
         return None
@@ -449,6 +468,10 @@ def _build_start(init: Any, p: int, m: int) -> Start | None:
             return LargestNormStart()
         raise ValueError(
             f"{format_param('init', init)}: use None, 'largest_norm', or an array of shape (n_samples, n_components)."
+        )
+    if is_covariance:
+        raise ValueError(
+            "init contains points of the sample space, which a precomputed covariance does not have; leave it None."
         )
     points = np.asarray(init, float)
     if points.shape != (p, m):
@@ -500,46 +523,20 @@ def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
 
 
 def check_int(value: Any, name: str, minimum: int) -> int:
-    """Return the value as an int; raise unless it is a whole number of at least `minimum`."""
+    """Return the value of the parameter `name` as an int; raise ValueError unless it is whole and at least `minimum`.
+
+    A float such as 2.0, a bool and text are refused.
+    """
     if not is_number(value, Integral) or value < minimum:
         raise ValueError(f"{format_param(name, value)}: a whole number of at least {minimum} is needed.")
     return int(value)
 
 
 def check_float(value: Any, name: str, minimum: float) -> float:
-    """Return the value as a float; raise unless it is a finite number of at least `minimum`."""
+    """Return the value of the parameter `name` as a float; raise ValueError unless finite and at least `minimum`.
+
+    A bool and text are refused.
+    """
     if not is_number(value, Real) or not np.isfinite(float(value)) or value < minimum:
         raise ValueError(f"{format_param(name, value)}: a finite number of at least {minimum:g} is needed.")
     return float(value)
-
-
-def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
-    """Return the sample weights as an array, (n_samples,), or None; raise unless they are valid.
-
-    The array is on the host, in the given dtype, which is that of the data. One number stands for equal weights. Valid
-    weights are finite and non-negative, and at least one is positive.
-    """
-    if sample_weight is None:
-        return None
-    try:
-        w = np.ma.filled(np.ma.asarray(sample_weight).astype(np.float64), np.nan)
-    except (TypeError, ValueError):
-        raise ValueError(
-            f"sample_weight={reprlib.repr(sample_weight)} does not hold numbers; give one non-negative number per "
-            "sample."
-        ) from None
-    if w.ndim == 0:
-        w = np.full(n_samples, float(w))
-    if w.shape != (n_samples,):
-        raise ValueError(f"sample_weight has shape {w.shape}, but there are n_samples={n_samples}.")
-    if not np.all(np.isfinite(w)) or np.any(w < 0) or not np.any(w > 0):
-        raise ValueError("sample_weight must be finite, non-negative and not all zero.")
-    w = w.astype(dtype)
-    limit = float(np.sqrt(np.finfo(dtype).max))
-    total = float(np.sum(w, dtype=np.float64))
-    if not 1 / limit < total < limit:
-        raise ValueError(
-            f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
-            "constant, which has no other effect."
-        )
-    return w

@@ -15,10 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from gpower._utils.arrays import Array
-
-
-class ComponentModelMixin:
-    """An estimator of this package; `UnwrappedModel` looks for it among the steps of a pipeline."""
+from gpower.validation.checks import ComponentModelMixin
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,9 +72,15 @@ class UnwrappedModel:
         return unwrapped
 
     def apply_earlier_steps(self, X: Any) -> Any:
-        """Return X transformed by the steps before the model."""
+        """Return X transformed by the steps before the model; X itself without a pipeline or earlier steps.
+
+        X is what the pipeline takes, samples × variables; the steps must be fitted.
+        """
         return X if self.pipeline is None or len(self.pipeline) == 1 else self.pipeline[:-1].transform(X)
 
     def compute_scores(self, X: Any) -> Array:
-        """Return the scores of samples, transformed by the whole pipeline."""
+        """Return the scores of samples, (n_samples, n_components), by the whole pipeline, or by the model alone.
+
+        X is what the pipeline takes, samples × variables; all steps must be fitted.
+        """
         return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))

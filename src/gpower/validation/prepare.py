@@ -7,7 +7,7 @@ means and scales that it applies, and checks that all entries are finite.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -29,6 +29,7 @@ from gpower.operators.running_moments import (
 from gpower.operators.storage.blocks import BlockMatrix
 from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, FitSpec
 from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
+from gpower.validation.checks import check_finite, check_range, check_sample_weight, check_table, format_variable_name
 from gpower.validation.covariance import check_covariance, detect_matrix_kind
 from gpower.validation.covariates import (
     NO_BATCH_MESSAGE,
@@ -38,16 +39,8 @@ from gpower.validation.covariates import (
     CovariateVariables,
     read_covariates,
 )
-from gpower.validation.data import check_finite, check_range, check_table, format_variable_name
 from gpower.validation.imputation import impute
-from gpower.validation.params import (
-    build_fit_spec,
-    check_int,
-    check_option,
-    check_sample_weight,
-    get_constructor_params,
-)
-from gpower.validation.solver import Solver, resolve_solver
+from gpower.validation.params import build_fit_spec, check_int, check_option, get_constructor_params, resolve_solver
 from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules, check_required_have_variance
 
 #: Data that are read in blocks are replaced by their covariance up to this number of variables, whatever is fitted.
@@ -58,28 +51,18 @@ MAX_PERMUTED_ENTRIES = 250_000_000
 MAX_UPCAST_ENTRIES = 4_000_000
 #: Bytes per entry during permutation, and the smallest number of samples drawn from a table that is too large.
 BYTES_PER_PERMUTED_ENTRY, MIN_PERMUTED_SAMPLES = 40, 1000
-
-
-@dataclass(frozen=True)
-class DataParams:
-    """The parameters of an estimator that concern its data; parameters that it does not have keep their default."""
-
-    n_components: int = 1
-    covariance: str | None = None
-    variance: str = "l2"
-    center: bool = True
-    scale: bool = False
-    missing: str = "error"
-    certify: bool = False
-    accumulate_dtype: str | None = None  # an option of the solver
-    init: Any = None  # an option of the solver
-
-    @classmethod
-    def from_params(cls, params: Mapping[str, Any]) -> DataParams:
-        """Select the fields from the parameters of an estimator and the options of its solver."""
-        solver: Solver = resolve_solver(params)["solver"]
-        values = {**params, "accumulate_dtype": solver.accumulate_dtype, "init": solver.init}
-        return cls(**{each.name: values[each.name] for each in fields(cls) if each.name in values})
+#: Parameters about the data, with their values for an estimator that does not have them.
+DATA_PARAM_DEFAULTS = {
+    "n_components": 1,
+    "covariance": None,
+    "variance": "l2",
+    "center": True,
+    "scale": False,
+    "missing": "error",
+    "balance": False,
+    "certify": False,
+    "memory_limit": None,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,11 +131,6 @@ class PreparedData:
         return self.fit_spec.sparsity.sample_set.compute_max_correlations(self.operator)
 
     @property
-    def constant_columns(self) -> Array:
-        """Return the indices of the constant columns, on the host; relies on norms that are exactly zero for them."""
-        return to_host(np.flatnonzero(self.moments.column_norms == 0))
-
-    @property
     def has_variance(self) -> bool:
         """Return whether any column varies."""
         return bool(self.moments.column_norms.any())
@@ -167,7 +145,7 @@ class PreparedData:
                 *notes,
                 f"{names} predicted {self.covariate_variance_ratio:.1%} of the variance, which was removed.",
             )
-        constant = self.constant_columns
+        constant = to_host(np.flatnonzero(self.moments.column_norms == 0))  # of constant columns they are exactly zero
         if not constant.size:
             return notes
         shown = ", ".join(format_variable_name(j, self.feature_names) for j in constant[:3])
@@ -190,12 +168,11 @@ class EstimatorInput:
     ----------
     X : ndarray, CSR or CSC matrix, array on a device, or matrix in blocks
         The matrix.
-    data_params : DataParams
-        The parameters of the estimator that concern the data.
     feature_names : ndarray of str or None
         Names of the variables.
     params : mapping
-        All parameters of the estimator.
+        All parameters of the estimator, not checked, with a `Solver` as `solver`, and `DATA_PARAM_DEFAULTS` for those
+        that it does not have.
     preprocessing_notes : tuple of str
         Changes of the data, one message each.
     row_names : index of a frame or None
@@ -205,9 +182,8 @@ class EstimatorInput:
     """
 
     X: Any
-    data_params: DataParams
+    params: Mapping[str, Any]
     feature_names: Array | None = None
-    params: Mapping[str, Any] = field(default_factory=dict)
     preprocessing_notes: tuple[str, ...] = ()
     row_names: Any = None
     covariates: Covariates | CovariateVariables | None = None
@@ -228,12 +204,10 @@ class EstimatorInput:
         return (int(self.X.shape[0]), int(self.X.shape[1]))
 
     def select_samples(self, idx: Array) -> EstimatorInput:
-        """Return the input with the samples `idx` only, a copy; for a table in memory, not a container."""
-        return replace(self, X=self.X[idx], covariates=self._select_covariates(idx))
-
-    def _select_covariates(self, idx: Array) -> Covariates | None:
-        """Return the covariates of the samples `idx`, if there are any."""
-        return self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
+        """Return the input with the samples `idx` only, (q,) of int on the host; a copy in memory."""
+        X = self.X[idx] if self.block_matrix is None else self.block_matrix.take_rows(idx)
+        covariates = self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
+        return replace(self, X=X, covariates=covariates)
 
     def with_covariates(self, covariates: Any = None, batch: Any = None) -> EstimatorInput:
         """Return the input with checked covariates and batch labels, which `prepare` removes from the variables.
@@ -242,7 +216,7 @@ class EstimatorInput:
         """
         if covariates is None and batch is None:
             return self
-        if self.data_params.covariance is None:
+        if self.params["covariance"] is None:
             columns = read_covariates(covariates, batch, self.shape[0], self.row_names)
             encoding = CovariateEncoding.from_columns(columns)
             labels = None if batch is None else columns[-1].values
@@ -268,12 +242,15 @@ class EstimatorInput:
         raise ValueError(f"{reason}; X is {self.container.storage_description}{excess}.")
 
     def require_finite(self, allow_nan: bool = False) -> EstimatorInput:
-        """Return the input; raise if it contains missing or infinite values."""
+        """Return the input; raise ValueError if it contains infinite values or, without `allow_nan`, missing ones.
+
+        All entries are read, once; the error names the column and the row of the first such entry.
+        """
         check_finite(self.X, self.feature_names, allow_nan=allow_nan)
         return self
 
     def to_float64(self) -> EstimatorInput:
-        """Return the input in float64, without a copy if it has that type; for a matrix in memory or on a device."""
+        """Return the input in float64, without a copy if it has that type; X must not be in blocks."""
         return replace(self, X=self.X.astype(np.float64, copy=False))
 
     def build_fit_specs(self, *variants: Mapping[str, Any]) -> list[FitSpec]:
@@ -292,7 +269,7 @@ class EstimatorInput:
     @property
     def cardinality_range(self) -> tuple[int, int]:
         """Return the smallest and largest number of variables, or of groups, that a component can have."""
-        count = check_int(self.data_params.n_components, "n_components", 1)
+        count = check_int(self.params["n_components"], "n_components", 1)
         return VariableRules.from_params(self.params, self.shape[1], count, self.feature_names).cardinality_range
 
     def fill_missing(self, rank: int | None = None) -> EstimatorInput:
@@ -302,17 +279,16 @@ class EstimatorInput:
         With ``missing="error"`` missing entries stay: `prepare` raises for them. Raise ValueError if the kind of data
         does not allow what the parameters ask for.
         """
-        data_params = self.data_params
-        if data_params.certify and self.container.storage_description and not self.container.is_on_device:
+        if self.params["certify"] and self.container.storage_description and not self.container.is_on_device:
             return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
                 rank
             )
         if self.container.is_on_device:
             self._check_device_support()
-        if check_option(data_params.missing, "missing", ("error", "impute")) == "error":
+        if check_option(self.params["missing"], "missing", ("error", "impute")) == "error":
             return self
         where, sparse = self.container.storage_description, self.container.is_sparse
-        if where or sparse or data_params.covariance is not None:
+        if where or sparse or self.params["covariance"] is not None:
             what = where or ("a sparse matrix, whose absent entries are zeros" if sparse else "a covariance")
             raise ValueError(
                 f"{format_param('missing', 'impute')} fills the holes of a dense table of samples; X is {what}."
@@ -320,8 +296,8 @@ class EstimatorInput:
         self.require_finite(allow_nan=True)
         if not np.isnan(np.sum(self.X)):
             return self
-        rank = check_int(data_params.n_components, "n_components", 1) if rank is None else rank
-        center, scale = bool(data_params.center), bool(data_params.scale)
+        rank = check_int(self.params["n_components"], "n_components", 1) if rank is None else rank
+        center, scale = bool(self.params["center"]), bool(self.params["scale"])
         imputed = impute(self.X, rank, center=center, scale=scale, names=self.feature_names)
         return replace(self, X=imputed.X, preprocessing_notes=(imputed.note,))
 
@@ -332,7 +308,7 @@ class EstimatorInput:
         would introduce correlations that permuted tables do not have, so that components of pure noise would look
         significant.
         """
-        if self.data_params.covariance is not None:
+        if self.params["covariance"] is not None:
             raise ValueError(
                 "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
                 f"else. {format_param('covariance', 'precomputed')} has none; give the data."
@@ -343,7 +319,7 @@ class EstimatorInput:
             filled = self.fill_missing(0).require_finite()
             if filled.X is self.X or not isinstance(self.covariates, Covariates):
                 return filled
-            return replace(filled, X=self.covariates.predict_missing(self.X, bool(self.data_params.center)))
+            return replace(filled, X=self.covariates.predict_missing(self.X, bool(self.params["center"])))
         size = self.shape[0] * self.shape[1]
         if size > MAX_PERMUTED_ENTRIES:
             raise ValueError(
@@ -368,13 +344,12 @@ class EstimatorInput:
             f"many as {format_param('memory_limit')} allows."
         )
         drawn = np.sort(np.random.default_rng(0).choice(p, n_drawn, replace=False))
-        return replace(self, X=blocks.take_rows(drawn), covariates=self._select_covariates(drawn))
+        return self.select_samples(drawn)
 
     def _check_device_support(self) -> None:
-        """Raise if a parameter is set that does not work on a device."""
+        """Raise ValueError if a parameter is set that does not work for an array on a device."""
         supported = {"variance": "l2", "covariance": None, "missing": "error", "certify": False}
-        values = vars(self.data_params)
-        odd = [format_param(name, values[name]) for name, value in supported.items() if values[name] != value]
+        odd = [format_param(name, self.params[name]) for name, value in supported.items() if self.params[name] != value]
         if odd:
             raise ValueError(f"{', '.join(odd)} works on the host only; pass X.get() or X.cpu().")
 
@@ -397,15 +372,16 @@ class EstimatorInput:
             Whether to replace tall data by their covariance; by default if the fits need no samples and the covariance
             costs less than the passes that they are expected to make.
         """
-        precomputed = self.data_params.covariance == "precomputed"
-        if self.shape[0] == 1 and self.data_params.center and not precomputed:
+        precomputed = self.params["covariance"] == "precomputed"
+        if self.shape[0] == 1 and self.params["center"] and not precomputed:
             raise ValueError(
                 "n_samples=1: a single sample has no variance about its mean; give more, or "
                 f"{format_param('center', False)}."
             )
         table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
-        if table.block_matrix is not None and table.block_matrix.fits_in_memory and table._should_load_into_memory:
-            table = table.load_into_memory("A small table is solved in memory")
+        blocks, size = table.block_matrix, self.shape[0] * self.shape[1]
+        if blocks is not None and blocks.fits_in_memory and size <= MAX_DIRECT_ENTRIES:
+            table = table.load_into_memory("A small table is solved in memory")  # so that all containers agree
         table = table.to_float64() if table._is_small_array else table
         weight = check_sample_weight(table._balance(sample_weight), self.shape[0], table.X.dtype)
         regression = table._regress_on_covariates(weight)
@@ -428,30 +404,33 @@ class EstimatorInput:
             preprocessing_notes=notes,
             input_dtype=self.X.dtype,
             covariates=regression,
-            is_standardized=bool(self.data_params.scale),
+            is_standardized=bool(self.params["scale"]),
         )
 
     def _balance(self, sample_weight: Any) -> Any:
-        """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set."""
-        if not self.params.get("balance"):
+        """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set.
+
+        `sample_weight` is what the user gave, which is returned unchanged without `balance`; otherwise it is checked,
+        and the result is (n_samples,) in float64 on the host.
+        """
+        if not self.params["balance"]:
             return sample_weight
         if self.covariates is None:
             raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
         return self.covariates.balance(check_sample_weight(sample_weight, self.shape[0], np.dtype(np.float64)))
 
     def _regress_on_covariates(self, weight: Array | None) -> CovariateRegression | None:
-        """Return the regression of the variables on the covariates, for checked weights; None without covariates."""
+        """Return the regression of the variables on the covariates; None without covariates.
+
+        `weight`, (n_samples,) or None, comes from `check_sample_weight`. Entries of X that are not finite make the
+        residuals of their columns not finite, without a warning.
+        """
         if self.covariates is None:
             return None
-        center = bool(self.data_params.center)
+        center = bool(self.params["center"])
         with np.errstate(all="ignore"):  # values that are not finite are named later
             regression = self.covariates.regress(self.container, weight, center)
             return regression.compute_residuals(weight, center) if self._is_small_array else regression
-
-    @property
-    def _should_load_into_memory(self) -> bool:
-        """Return whether the table is small: then every container gives the result of the table in memory."""
-        return self.shape[0] * self.shape[1] <= MAX_DIRECT_ENTRIES
 
     @property
     def _is_small_array(self) -> bool:
@@ -474,16 +453,15 @@ class EstimatorInput:
         `weight`, (n_samples,), comes from `check_sample_weight`. `reduce` allows tall data to be replaced by their
         covariance. `moments` are those of an earlier call with the same weights, and save a pass.
         """
-        data_params = self.data_params
         with np.errstate(all="ignore"):
             return as_operator(
                 self.X if regression is None else regression.residuals,
-                center=data_params.center,
-                scale=data_params.scale,
+                center=self.params["center"],
+                scale=self.params["scale"],
                 sample_weight=weight,
-                covariance=data_params.covariance == "precomputed",
+                covariance=self.params["covariance"] == "precomputed",
                 reduce_tall=reduce,
-                double_sums=data_params.accumulate_dtype == "float64",
+                double_sums=self.params["solver"].accumulate_dtype == "float64",
                 moments=moments,
             )
 
@@ -500,7 +478,11 @@ class EstimatorInput:
         return replace(self, X=S), notes
 
     def _should_reduce_to_covariance(self, fit_specs: Sequence[FitSpec]) -> bool:
-        """Return whether the covariance suffices for the fits, and costs less than the passes that they will make."""
+        """Return whether the covariance suffices for the fits, and costs less than the passes that they will make.
+
+        `fit_specs` are those of the fits that will use the operator. Without any the answer is no, unless the data are
+        remote and have few variables.
+        """
         n = self.shape[1]
         n_passes = sum(spec.estimate_passes(n) for spec in fit_specs)
         is_cheap = n <= GRAM_COLUMNS_PER_PASS * n_passes
@@ -513,12 +495,28 @@ class EstimatorInput:
         """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples.
 
         The operator is a covariance without samples, in the dtype of the first batch. `earlier`, from a batch of the
-        same variables, is not changed.
+        same variables, is not changed. Missing entries are not imputed. Raise ValueError if an entry is not finite, if
+        the parameters need the samples, or if there are too many variables.
         """
-        batch_moments, n = self._compute_running_moments(sample_weight), self.shape[1]
+        params, n = self.params, self.shape[1]
+        has_points = not isinstance(params["solver"].init, str | None)
+        if params["covariance"] is not None or params["variance"] != "l2" or has_points:
+            raise ValueError(
+                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
+                'and an init of None or "largest_norm".'
+            )
+        if n > MAX_STREAM_FEATURES:
+            raise ValueError(
+                f"partial_fit keeps the covariance of all variables, and n_features={n} are more than "
+                f"{MAX_STREAM_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
+            )
+        weight = check_sample_weight(sample_weight, self.shape[0], self.X.dtype)
+        with np.errstate(all="ignore"):  # values that are not finite are named below
+            batch_moments = RunningMoments.from_batch(self.X, weight)
+        check_finite(self.X, self.feature_names, np.diagonal(batch_moments.scatter))
         total = batch_moments if earlier is None else earlier.merge(batch_moments)
-        center, scale = bool(self.data_params.center), bool(self.data_params.scale)
-        fit_spec = build_fit_spec(self.params, (n, n), self.feature_names)
+        center, scale = bool(params["center"]), bool(params["scale"])
+        fit_spec = build_fit_spec(params, (n, n), self.feature_names)
         operator, moments = total.to_operator(center, scale)
         check_required_variables([fit_spec], moments.column_norms, self.feature_names)
         return total, PreparedData(
@@ -544,33 +542,6 @@ class EstimatorInput:
         covariates = self.covariates.values if isinstance(self.covariates, Covariates) else None
         return parts if covariates is None else append_columns(parts, data, covariates, part)
 
-    def _compute_running_moments(self, sample_weight: Any) -> RunningMoments:
-        """Compute the moments of a batch of samples; raise if an entry is not finite.
-
-        Missing entries are not imputed. Raise ValueError if the parameters need the samples, or if there are too many
-        variables.
-        """
-        data_params = self.data_params
-        if (
-            data_params.covariance is not None
-            or data_params.variance != "l2"
-            or not isinstance(data_params.init, str | None)
-        ):
-            raise ValueError(
-                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
-                'and an init of None or "largest_norm".'
-            )
-        if self.shape[1] > MAX_STREAM_FEATURES:
-            raise ValueError(
-                f"partial_fit keeps the covariance of all variables, and n_features={self.shape[1]} are more than "
-                f"{MAX_STREAM_FEATURES}; fit a file or a Dask array instead, which are read in blocks."
-            )
-        weight = check_sample_weight(sample_weight, self.shape[0], self.X.dtype)
-        with np.errstate(all="ignore"):  # values that are not finite are named below
-            moments = RunningMoments.from_batch(self.X, weight)
-        check_finite(self.X, self.feature_names, np.diagonal(moments.scatter))
-        return moments
-
 
 def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: Array | None) -> None:
     """Raise if a required variable is constant; without specifications or rules, nothing is checked.
@@ -588,15 +559,14 @@ def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True
     The entries are not yet checked for missing values. With `reset` the estimator gets `n_features_in_` and, if the
     data have names, `feature_names_in_`. Warn if the data look like a covariance or correlation matrix.
     """
-    params = get_constructor_params(estimator)
-    table = check_table(estimator, X, reset=reset, memory_limit=params.get("memory_limit"))
-    data_params, names = DataParams.from_params(params), vars(estimator).get("feature_names_in_")
-    if reset and data_params.covariance is None and isinstance(table, np.ndarray) and table.shape[0] == table.shape[1]:
-        rows = getattr(X, "index", None)
-        kind = detect_matrix_kind(table, rows is not None and names is not None and list(rows) == list(names))
+    params = DATA_PARAM_DEFAULTS | resolve_solver(get_constructor_params(estimator))
+    table = check_table(estimator, X, reset=reset, memory_limit=params["memory_limit"])
+    names, row_names = vars(estimator).get("feature_names_in_"), getattr(X, "index", None)
+    if reset and params["covariance"] is None and isinstance(table, np.ndarray) and table.shape[0] == table.shape[1]:
+        kind = detect_matrix_kind(table, row_names is not None and names is not None and list(row_names) == list(names))
         if kind:
             warn(
                 f"The table looks like a {kind} matrix; if it is, add {format_param('covariance', 'precomputed')}.",
                 InputFormatWarning,
             )
-    return EstimatorInput(table, data_params, names, params, row_names=getattr(X, "index", None))
+    return EstimatorInput(table, params, names, row_names=row_names)

@@ -9,13 +9,10 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpower._utils.messages import format_param
 from gpower.solvers.ascent import Callback
 
 #: Tolerance of `GPower` by default, and the one that the paper uses instead.
 DEFAULT_TOL, PAPER_TOL = 1e-6, 1e-4
-#: How ``solver="paper"`` fills in the loadings of a support, by penalty: the paper refits ℓ1 solutions only.
-_PAPER_REFITS = {"l0": None, "l1": "norms"}
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -96,45 +93,11 @@ class Solver(BaseEstimator):
         return {name: value for name, value in self.get_params(deep=False).items() if name != "callback"}
 
 
-def make_solver(solver: Any) -> Solver:
-    """Return the `Solver` that a value of the parameter `solver` other than "paper" stands for."""
-    if isinstance(solver, Solver):
-        return solver
-    if isinstance(solver, str) and solver == "auto":
-        return Solver()
-    if isinstance(solver, str) and solver == "paper":
-        raise ValueError(f"{format_param('solver', solver)} has no options to set; use gpower.Solver(...).")
-    raise ValueError(
-        f"{format_param('solver', solver)} is not known; use one of 'auto', 'paper', or gpower.Solver(...)."
-    )
-
-
-def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of an estimator with a `Solver` as `solver`; "paper" also sets `n_init` and `tol`.
-
-    The result is a new dictionary. Parameters may be missing, as in estimators without a solver; a `tol` other than the
-    default of `GPower` is kept. Options of the `Solver` are not checked.
-
-    Examples
-    --------
-    >>> resolve_solver({"solver": "paper", "penalty": "l0", "tol": 1e-6})["tol"]
-    0.0001
-    """
-    solver = params.get("solver", "auto")
-    if not isinstance(solver, str) or solver != "paper":
-        return {**params, "solver": make_solver(solver)}
-    penalty = params.get("penalty")
-    refit = _PAPER_REFITS.get(penalty, "auto") if isinstance(penalty, str) else "auto"
-    tol = params.get("tol", DEFAULT_TOL)
-    return {
-        **params,
-        "solver": Solver("full", "largest_norm", refit, local_search=False, acceleration=False),
-        "n_init": 1,
-        "tol": PAPER_TOL if tol == DEFAULT_TOL else tol,
-    }
-
-
 def restore_solver(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a model file with the options of the solver as a `Solver` again."""
+    """Return the parameters of a model file with the options of the solver as a `Solver` again, in a new dictionary.
+
+    `params` comes from the header of the file: `solver` is a dictionary of options, text, or missing. Raise TypeError
+    for an option that `Solver` does not have.
+    """
     options = params.get("solver")
     return {**params, "solver": Solver(**options)} if isinstance(options, dict) else dict(params)

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,15 +21,34 @@ from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.support_rules import SupportRules
-from gpower.validation.checks import is_number, is_sequence, to_python_list
-from gpower.validation.data import format_variable_name
+from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python_list
 
 #: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
-#: First entry of the label (marker, column) of a variable without a group.
-_UNGROUPED_MARKER = object()
 #: Parameters that are rules on the variables.
 VARIABLE_RULE_NAMES = ("groups", "include", "exclude", "penalty_weights")
+
+
+class VariableGroups(NamedTuple):
+    """Groups of the variables, numbered in the order of the columns in which they appear.
+
+    Attributes
+    ----------
+    indices : ndarray of int of shape (n_features,)
+        Number of the group of each variable; 0, 1, 2, … if every variable is a group of its own.
+    labels : list
+        Label of each group, a name or a number; None for a variable that is a group of its own.
+    """
+
+    indices: Array
+    labels: list[Any]
+
+
+class PenaltyWeights(NamedTuple):
+    """Weights of the variables, (n_features,), and of groups given by label, (n_groups,), NaN for the other groups."""
+
+    variables: Array
+    groups: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +75,11 @@ class VariableRules:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any], n: int, m: int, names: FeatureNames) -> VariableRules:
-        """Create the rules from the parameters of an estimator, for n variables and m components."""
+        """Create the rules from the parameters of an estimator, for n variables and m components.
+
+        `params` contains parameters by name, of which the rules are read as the user gave them, and not checked yet;
+        those that are missing are None. `names`, (n,), are the names of the variables, if they have any.
+        """
         rules = {name: params.get(name) for name in VARIABLE_RULE_NAMES}
         for name in ("groups", "penalty_weights"):
             rules[name] = _convert_series_to_dict(rules[name], name)
@@ -69,7 +92,7 @@ class VariableRules:
             "groups": self.group_indices is not None,
             "include": any(part.size for part in self.included_columns),
             "exclude": any(part.size for part in self.excluded_columns),
-            "penalty_weights": self.variable_and_group_weights is not None,
+            "penalty_weights": self.weights is not None,
         }
         return [name for name, active in has_effect.items() if active]
 
@@ -83,98 +106,95 @@ class VariableRules:
         return format_variable_name(j, self.feature_names)
 
     def find_column(self, variable: Any, parameter: str) -> int:
-        """Return the column of a variable given by name or column number; `parameter` is named in the error."""
+        """Return the column, from 0, of a variable given by name or column number.
+
+        A number that is no column is looked up as a name. Raise ValueError, which names the `parameter` that contains
+        the variable, if there is no such variable.
+        """
         column = find_column(variable, self._column_by_name, self.n_features)
         if column is not None:
             return column
         if is_number(variable, Integral):
-            raise ValueError(
-                f"{parameter} names column {variable}, and there are {self.n_features} variables, counted from 0."
-            )
-        if self.feature_names is None:
-            raise ValueError(f"{parameter} names {variable!r}, but the variables have no names; give column numbers.")
-        near = difflib.get_close_matches(str(variable), self._column_by_name, 3)
-        hint = f"; similar names are {', '.join(map(repr, near))}" if near else ""
-        raise ValueError(f"{parameter} names {variable!r}, but no variable has this name{hint}.")
+            problem = f"column {variable}, and there are {self.n_features} variables, counted from 0"
+        elif self.feature_names is None:
+            problem = f"{variable!r}, but the variables have no names; give column numbers"
+        else:
+            near = difflib.get_close_matches(str(variable), self._column_by_name, 3)
+            hint = f"; similar names are {', '.join(map(repr, near))}" if near else ""
+            problem = f"{variable!r}, but no variable has this name{hint}"
+        no_group = parameter == "penalty_weights" and self.groups is not None
+        raise ValueError(f"{parameter} names {problem}{'; no group has this label either' * no_group}.")
 
     @cached_property
-    def _group_indices_and_labels(self) -> tuple[Array, list[Any]]:
-        """Return the index of each variable's group, (n,), and the labels of the groups."""
-        if self.groups is None:
-            return np.arange(self.n_features), [(_UNGROUPED_MARKER, j) for j in range(self.n_features)]
-        labels = self._get_variable_labels()
-        for j, label in enumerate(labels):
+    def variable_groups(self) -> VariableGroups:
+        """Return the groups of all variables; raise ValueError if `groups` is not valid."""
+        given = self._read_labels()
+        indices, labels = np.zeros(self.n_features, np.intp), list[Any]()
+        number_by_label: dict[Any, int] = {}
+        for j, label in enumerate(given):
             if not isinstance(label, Hashable):
                 raise ValueError(
                     f"groups has {reprlib.repr(label)} for variable {self.format_variable(j)}; a label is a name or a "
                     "number, and a variable is in one group."
                 )
             # None, not a number, pandas' missing value, or an empty cell.
-            if label is None or (label == label) is not True or (isinstance(label, str) and not label.strip()):
-                labels[j] = (_UNGROUPED_MARKER, j)
-        if self.n_features and all(map(_is_ungrouped, labels)) and len(self.groups):
+            is_missing = label is None or (label == label) is not True or (isinstance(label, str) and not label.strip())
+            indices[j] = len(labels) if is_missing else number_by_label.setdefault(label, len(labels))
+            if indices[j] == len(labels):
+                labels.append(None if is_missing else label)
+        if self.groups is not None and len(self.groups) and self.n_features and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
-        distinct = list(dict.fromkeys(labels))
-        if len(distinct) == 1 and self.n_features > 1:
+        if len(labels) == 1 and self.n_features > 1:
             raise ValueError(
-                f"groups puts all {self.n_features} variables into one group, {distinct[0]!r}, which leaves nothing to "
+                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}, which leaves nothing to "
                 "choose; give several groups, or None."
             )
-        index_by_label = {label: g for g, label in enumerate(distinct)}
-        return np.array([index_by_label[label] for label in labels], np.intp), distinct
+        return VariableGroups(indices, labels)
 
-    def _get_variable_labels(self) -> list[Any]:
-        """Return one label per variable; variables that a dictionary does not name get a label of their own."""
+    def _read_labels(self) -> list[Any]:
+        """Return one label per variable, not checked; None for those that a dictionary does not name."""
+        labels: list[Any] = [None] * self.n_features
         if isinstance(self.groups, Mapping):
-            labels: list[Any] = [(_UNGROUPED_MARKER, j) for j in range(self.n_features)]
             for variable, label in self.groups.items():
                 labels[self.find_column(variable, "groups")] = label
-            return labels
-        if not is_sequence(self.groups):
-            raise ValueError(
-                f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
-            )
-        labels = to_python_list(self.groups)
-        if len(labels) != self.n_features:
-            raise ValueError(
-                f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, or a "
-                "dictionary by name."
-            )
+        elif self.groups is not None:
+            if not is_sequence(self.groups):
+                raise ValueError(
+                    f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
+                )
+            labels = to_python_list(self.groups)
+            if len(labels) != self.n_features:
+                raise ValueError(
+                    f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, "
+                    "or a dictionary by name."
+                )
         return labels
 
-    @cached_property
-    def group_indices(self) -> Array | None:
-        """Return the index of each variable's group, (n,); None if every variable is a group of its own."""
-        if self.groups is None:
-            return None
-        indices, labels = self._group_indices_and_labels
-        return None if len(labels) == self.n_features else indices
-
     @property
-    def _full_group_indices(self) -> Array:
-        """Return the index of each variable's group, (n,), also if every variable is a group of its own."""
-        return np.arange(self.n_features) if self.group_indices is None else self.group_indices
+    def group_indices(self) -> Array | None:
+        """Return the number of each variable's group, (n,); None if every variable is a group of its own."""
+        return None if self.n_groups == self.n_features else self.variable_groups.indices
 
     @property
     def n_groups(self) -> int:
-        """Return the number of groups."""
-        return self.n_features if self.group_indices is None else len(self._group_indices_and_labels[1])
+        """Return the number of groups; a variable without a label is a group of its own."""
+        return len(self.variable_groups.labels)
 
     def format_group(self, g: int) -> str:
         """Return how a message names group g: its label, or the name of a variable without a group."""
-        label = self._group_indices_and_labels[1][g]
-        return self.format_variable(label[1]) if _is_ungrouped(label) else repr(label)
+        indices, labels = self.variable_groups
+        return self.format_variable(int(np.argmax(indices == g))) if labels[g] is None else repr(labels[g])
 
     def rank_groups(self, z: Array) -> list[Any]:
         """Return the labels of the groups that loadings z, (n,), use, sorted by decreasing sum of squares.
 
         A variable without a group appears under its name.
         """
-        indices, labels = self._group_indices_and_labels
+        indices, labels = self.variable_groups
         squares = np.bincount(indices, z * z, minlength=len(labels))
         order = np.argsort(-squares, kind="stable")[: np.count_nonzero(squares)]
         return [
-            get_variable_name(labels[g][1], self.feature_names) if _is_ungrouped(labels[g]) else labels[g]
+            get_variable_name(int(np.argmax(indices == g)), self.feature_names) if labels[g] is None else labels[g]
             for g in order
         ]
 
@@ -190,21 +210,27 @@ class VariableRules:
 
     @cached_property
     def included_columns(self) -> list[Array]:
-        """Return the columns that each component must use."""
+        """Return the columns that each component must use: an array of increasing int for each of them."""
         return self._read_column_lists("include")
 
     @cached_property
     def excluded_columns(self) -> list[Array]:
-        """Return the columns that each component must not use."""
+        """Return the columns that each component must not use: an array of increasing int for each of them."""
         return self._read_column_lists("exclude")
 
     def find_unused_includes(self, Z: Array) -> list[list[str]]:
-        """Return the included variables without a loading, for each non-zero component of Z, (m, n)."""
+        """Return the names of the included variables without a loading, one list for each component of Z, (m, n).
+
+        Z contains the loadings, a NumPy array with a row per component; the list of a zero component is empty.
+        """
         pairs = zip(Z, self.included_columns, strict=True)
         return [[self.format_variable(int(j)) for j in part if z.any() and not z[j]] for z, part in pairs]
 
     def warn_unused_includes(self, unused: Sequence[Sequence[str]]) -> Iterator[WarningSpec]:
-        """Yield a warning about included variables without a loading, one list per component."""
+        """Yield a warning about included variables without a loading, if there are any.
+
+        `unused` contains the names of such variables, one list per component, as `find_unused_includes` returns them.
+        """
         cases = [f"{format_names(names)} in component {j + 1}" for j, names in enumerate(unused) if names]
         if cases:
             yield (
@@ -215,110 +241,96 @@ class VariableRules:
             )
 
     def _read_column_lists(self, parameter: str) -> list[Array]:
-        """Return the columns that a parameter names, for each component."""
+        """Return the columns that `parameter` names, for each component, each an array of increasing int.
+
+        `parameter` is "include" or "exclude". Raise ValueError unless its value is a name, a column number, or a list
+        of these for all components or for each of them.
+        """
         given = getattr(self, parameter)
-        if given is None:
-            given = []
-        if isinstance(given, str | Integral):
-            given = [given]
+        given = [given] if isinstance(given, str | Integral) else [] if given is None else given
         if not isinstance(given, Iterable) or isinstance(given, Mapping):
             raise ValueError(f"{format_param(parameter, given)}: names or column numbers of variables are needed.")
-        given = to_python_list(given)
-        nested = [is_sequence(each) for each in given]
-        if any(nested) and not all(nested):
+        entries = to_python_list(given)
+        n_nested = sum(map(is_sequence, entries))
+        if 0 < n_nested < len(entries):
             raise ValueError(
                 f"{parameter} mixes variables and lists of them; give one list, or one for each component."
             )
-        if any(nested) and len(given) != self.n_components:
+        if n_nested and len(entries) != self.n_components:
             raise ValueError(
-                f"{parameter} has {len(given)} lists, but {format_param('n_components', self.n_components)}; give one "
-                "list for all "
-                f"components, or {self.n_components}."
+                f"{parameter} has {len(entries)} lists, but {format_param('n_components', self.n_components)}; give "
+                f"one list for all components, or {self.n_components}."
             )
-        lists = given if any(nested) else [given]
+        lists = entries if n_nested else [entries]
         columns = [np.unique(np.array([self.find_column(each, parameter) for each in part], np.intp)) for part in lists]
-        return columns if any(nested) else columns * self.n_components
+        return columns if n_nested else columns * self.n_components
 
     @cached_property
-    def variable_and_group_weights(self) -> tuple[Array, Array] | None:
-        """Return weights of the variables, (n,), and of groups given by label, (g,), else NaN; None if all are one."""
+    def weights(self) -> PenaltyWeights | None:
+        """Return the weights of the variables and of the groups; None if all are one."""
         given = self.penalty_weights
         if given is None:
             return None
-        variable_weights = np.ones(self.n_features)
-        group_weights = np.full(self.n_groups, np.nan)
+        weights = PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
         if isinstance(given, Mapping):
-            self._assign_weights_by_name(given, variable_weights, group_weights)
+            self._assign_weights_by_name(given, weights)
         else:
-            self._assign_weights_in_order(given, variable_weights)
-        named = np.isfinite(group_weights)
-        if not (variable_weights[~named[self._full_group_indices]].any() or group_weights[named].any()):
+            weights.variables[:] = self._read_weights_in_order(given)
+        is_named = np.isfinite(weights.groups)
+        if not (weights.variables[~is_named[self.variable_groups.indices]].any() or weights.groups[is_named].any()):
             raise ValueError(
                 f"{format_param('penalty_weights')} are all zero, so that nothing is sparse; give some that are "
                 "positive."
             )
-        is_trivial = np.all(variable_weights == 1) and not named.any()
-        return None if is_trivial else (variable_weights, group_weights)
+        return None if np.all(weights.variables == 1) and not is_named.any() else weights
 
-    def _assign_weights_in_order(self, given: Any, variable_weights: Array) -> None:
-        """Fill in the weights of all variables, given in the order of the columns."""
+    def _read_weights_in_order(self, given: Any) -> Array:
+        """Return the weights of all variables, (n,), given in the order of the columns; raise unless they are valid."""
         try:
             is_vector = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "fiu"
-            values = given if is_vector else [_to_float_or_nan(value) for value in given]
+            weights = np.asarray(given if is_vector else [_to_float_or_nan(value) for value in given], np.float64)
         except TypeError:
             needed = "one non-negative number per variable is needed, or a dictionary by name"
             raise ValueError(f"{format_param('penalty_weights', given)}: {needed}.") from None
-        if len(values) != self.n_features:
+        if weights.size != self.n_features:
             raise ValueError(
-                f"{format_param('penalty_weights')} has {len(values)} entries, but there are {self.n_features} "
+                f"{format_param('penalty_weights')} has {weights.size} entries, but there are {self.n_features} "
                 "variables; give one for each."
             )
-        variable_weights[:] = values
-        for j in np.flatnonzero(~((variable_weights >= 0) & (variable_weights < np.inf)))[:1]:
-            _check_penalty_weight(variable_weights[j], self.format_variable(int(j)))
+        for j in np.flatnonzero(~((weights >= 0) & (weights < np.inf)))[:1]:
+            _check_penalty_weight(weights[j], self.format_variable(int(j)))
+        return weights
 
-    def _assign_weights_by_name(self, given: Mapping[Any, Any], variable_weights: Array, group_weights: Array) -> None:
+    def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
         """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence.
 
-        Both arrays are changed in place: `variable_weights`, (n_features,), comes filled with ones, `group_weights`,
-        (n_groups,), with NaN, which stays where no label is given.
+        The arrays of `weights` are changed in place: those of variables come filled with ones, those of groups with
+        NaN, which stays where no label is given.
         """
+        indices, labels = self.variable_groups
+        group_by_label = {label: g for g, label in enumerate(labels) if label is not None}
+        # A label that is a number may be given as text, as in a file, unless a variable has that name.
+        as_text = {str(label): g for label, g in group_by_label.items() if str(label) not in self._column_by_name}
+        group_by_label = as_text | group_by_label
         for key, value in given.items():
-            g = self._group_by_label.get(key)
+            g = group_by_label.get(key)
             if g is None:
-                j = self._find_weighted_column(key)
-                variable_weights[j] = _check_penalty_weight(value, self.format_variable(j))
+                j = self.find_column(key, "penalty_weights")
+                weights.variables[j] = _check_penalty_weight(value, self.format_variable(j))
             else:
-                (variable_weights if self.group_indices is None else group_weights)[g] = _check_penalty_weight(
-                    value, self.format_group(g)
-                )
-        group = self._full_group_indices
-        both = np.flatnonzero((variable_weights != 1) & np.isfinite(group_weights[group]))
+                owner = weights.variables if self.group_indices is None else weights.groups
+                owner[g] = _check_penalty_weight(value, self.format_group(g))
+        both = np.flatnonzero((weights.variables != 1) & np.isfinite(weights.groups[indices]))
         if both.size:
-            name, label = self.format_variable(int(both[0])), self.format_group(int(group[both[0]]))
+            name, label = self.format_variable(int(both[0])), self.format_group(int(indices[both[0]]))
             raise ValueError(
                 f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one of the two."
             )
 
-    def _find_weighted_column(self, key: Any) -> int:
-        """Return the column of a variable that a key of `penalty_weights` names."""
-        try:
-            return self.find_column(key, "penalty_weights")
-        except ValueError as error:
-            no_group = "" if self.groups is None else "; no group has this label either"
-            raise ValueError(f"{str(error)[:-1]}{no_group}.") from None
-
-    @cached_property
-    def _group_by_label(self) -> dict[Any, int]:
-        """Return the index of each group by label, and by the label as text unless a variable has that name."""
-        if self.groups is None:
-            return {}
-        _, labels = self._group_indices_and_labels
-        by_label = {label: g for g, label in enumerate(labels) if not _is_ungrouped(label)}
-        return {str(label): g for label, g in by_label.items() if str(label) not in self._column_by_name} | by_label
-
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
         """Return the rules that a support must satisfy; None if all supports are allowed.
+
+        Raise ValueError if a variable is both included and excluded, or if all variables are excluded.
 
         Parameters
         ----------
@@ -328,29 +340,6 @@ class VariableRules:
         """
         if not self.active_params:
             return None
-        self._check_contradictions()
-        groups = self._full_group_indices
-        excluded = _build_component_masks(self.excluded_columns, self.n_features)
-        required = _build_component_masks([groups[part] for part in self.included_columns], self.n_groups)
-        costs = None if sum_weights is None else self._compute_group_costs(groups, excluded, sum_weights)
-        return SupportRules.from_groups(groups, costs, required, excluded)
-
-    def _compute_group_costs(self, group_indices: Array, excluded: Array, sum_weights: bool) -> Array:
-        """Return the costs of the groups, (g, u), from the weights of their variables that are not excluded."""
-        weights = self.variable_and_group_weights
-        variable_weights, group_weights = weights or (np.ones(self.n_features), np.full(self.n_groups, np.nan))
-        allowed_weights = np.where(excluded, 0.0, variable_weights[:, None])
-        sums = np.column_stack(
-            [
-                np.bincount(group_indices, w if sum_weights else w * w, minlength=self.n_groups)
-                for w in allowed_weights.T
-            ]
-        )
-        is_named = np.isfinite(group_weights)[:, None]
-        return np.where(is_named, group_weights[:, None], sums if sum_weights else np.sqrt(sums))
-
-    def _check_contradictions(self) -> None:
-        """Raise if a variable is both included and excluded, or if all variables are excluded."""
         for include, exclude in zip(self.included_columns, self.excluded_columns, strict=True):
             both = np.intersect1d(include, exclude)
             if both.size:
@@ -361,37 +350,62 @@ class VariableRules:
                 )
             if exclude.size == self.n_features:
                 raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
+        indices = self.variable_groups.indices
+        excluded = _build_component_masks(self.excluded_columns, self.n_features)
+        required = _build_component_masks([indices[part] for part in self.included_columns], self.n_groups)
+        costs = None if sum_weights is None else self._compute_group_costs(excluded, sum_weights)
+        return SupportRules.from_groups(indices, costs, required, excluded)
+
+    def _compute_group_costs(self, excluded: Array, sum_weights: bool) -> Array:
+        """Return the costs of the groups, (n_groups, u), from the weights of their variables that are not excluded.
+
+        `excluded`, (n_features, u), marks variables of each component, with u = 1 if it is the same for all. A weight
+        that is given to a group by its label is its cost.
+        """
+        weights = self.weights or PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        allowed = np.where(excluded, 0.0, weights.variables[:, None])
+        addends = allowed if sum_weights else allowed**2
+        indices = self.variable_groups.indices
+        sums = np.column_stack([np.bincount(indices, column, minlength=self.n_groups) for column in addends.T])
+        costs = sums if sum_weights else np.sqrt(sums)
+        return np.where(np.isfinite(weights.groups)[:, None], weights.groups[:, None], costs)
 
     def check_levels(self, support_rules: SupportRules, levels: Sequence[float], parameter: str) -> None:
-        """Raise if the required variables exceed a level, or if the allowed variables cannot reach it."""
+        """Raise if the required variables exceed a level, or if the allowed variables cannot reach it.
+
+        `support_rules` are those of `build_support_rules`; `levels`, one per component, are those of the `parameter`,
+        "cardinality" or "budget": numbers of groups, or sums of weights.
+        """
         what = "groups" if self.group_indices is not None else "variables"
+        is_count = parameter == "cardinality"
         for j, level in enumerate(levels):
             unit = support_rules.select_unit(j)
             required = np.flatnonzero(unit.required[:, 0])
             usable = unit.group_sizes[:, 0] > 0
             if unit.required_cost[0] > level * (1 + 1e-9):
                 names = format_names([self.format_group(int(g)) for g in required])
-                cost = (
-                    f"{required.size} {what}" if parameter == "cardinality" else f"a cost of {unit.required_cost[0]:g}"
-                )
+                cost = f"{required.size} {what}" if is_count else f"a cost of {unit.required_cost[0]:g}"
                 raise ValueError(
-                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or "
-                    "raise it."
+                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or raise "
+                    "it."
                 )
-            count = int(np.count_nonzero(usable))
-            if parameter == "cardinality" and level > count:
+            count, cheapest = np.count_nonzero(usable), np.min(unit.group_costs[usable, 0])
+            if is_count and level > count:
                 raise ValueError(
-                    f"{format_param('cardinality', level)}, and exclude leaves {count} {what}; ask for no more."
+                    f"{format_param(parameter, level)}, and exclude leaves {count} {what}; ask for no more."
                 )
-            cheapest = float(np.min(unit.group_costs[usable, 0]))
-            if parameter == "budget" and level < cheapest:
+            if not is_count and level < cheapest:
                 raise ValueError(
-                    f"{format_param('budget', level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
+                    f"{format_param(parameter, level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
                 )
 
 
 def check_required_have_variance(support_rules: SupportRules, norms: Array, names: FeatureNames) -> None:
-    """Raise if a required variable, or all variables of a required group, are constant: their norms are zero."""
+    """Raise ValueError if a required variable, or all variables of a required group, are constant.
+
+    `norms`, (n_features,) on the host, are those of the centred columns, exactly zero for constant ones. `names`,
+    (n_features,), are those of the variables, or None.
+    """
     is_constant = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
     columns = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & is_constant).any(axis=1))
     if columns.size:
@@ -400,7 +414,11 @@ def check_required_have_variance(support_rules: SupportRules, norms: Array, name
 
 
 def _convert_series_to_dict(value: Any, parameter: str) -> Any:
-    """Return a pandas Series with names as index as a dictionary; return every other value unchanged."""
+    """Return a pandas Series with text as index as a dictionary by name; return every other value unchanged.
+
+    `value` is what the user gave as `parameter`. Raise ValueError for a frame of several columns, and for a Series with
+    the same name twice.
+    """
     if not hasattr(value, "to_dict") or not hasattr(value, "index"):
         return value
     if getattr(value, "ndim", 1) != 1:
@@ -413,13 +431,11 @@ def _convert_series_to_dict(value: Any, parameter: str) -> Any:
     return dict(zip(value.index, value, strict=True))
 
 
-def _is_ungrouped(label: Any) -> bool:
-    """Return whether a label is that of a variable without a group."""
-    return isinstance(label, tuple) and len(label) == 2 and label[0] is _UNGROUPED_MARKER
-
-
 def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
-    """Return a mask, (size, m), of the indices in each list; (size, 1) if all lists are equal."""
+    """Return a mask, (size, m) of bool, of the indices in each of m lists; (size, 1) if all lists are equal.
+
+    `lists` are arrays of int below `size`, one per component, at least one.
+    """
     lists = lists[:1] if all(np.array_equal(lists[0], each) for each in lists) else lists
     masks = np.zeros((size, len(lists)), bool)
     for j, part in enumerate(lists):
@@ -433,7 +449,10 @@ def _to_float_or_nan(value: Any) -> float:
 
 
 def _check_penalty_weight(value: Any, owner: str) -> float:
-    """Return a weight as a float; raise unless it is finite and not negative."""
+    """Return a weight as a float; raise ValueError unless it is finite and not negative.
+
+    `owner` names its variable or group in the message.
+    """
     weight = _to_float_or_nan(value)
     if not 0 <= weight < float("inf"):
         raise ValueError(

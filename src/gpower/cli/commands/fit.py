@@ -131,7 +131,7 @@ def fit_model(
     from gpower import GPower
     from gpower._utils.backends import to_device, to_numpy
     from gpower.report.doubts import find_doubts
-    from gpower.validation.solver import resolve_solver
+    from gpower.validation.params import resolve_solver
 
     params = merge_solver_options(options)
     description = "fitting {} × {}".format(*input_table.table.X.shape)

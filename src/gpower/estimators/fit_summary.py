@@ -1,10 +1,11 @@
-"""Warnings and log messages about a fitted model; the estimator issues them."""
+"""What a fit reports: the fitted attributes, the warnings about them, and a log entry."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,11 +14,15 @@ from gpower._utils.backends import to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarning, WarningSpec
-from gpower.validation.data import format_variable_name
-from gpower.validation.params import get_constructor_params
-from gpower.validation.solver import resolve_solver
+from gpower.operators.explained_variance import Scores, cosine_matrix, count_shared_variables
+from gpower.solvers.results import ComponentResult
+from gpower.validation.checks import format_variable_name
+from gpower.validation.params import get_constructor_params, resolve_solver
+from gpower.validation.prepare import PreparedData
 from gpower.validation.variable_rules import VariableRules
 
+#: Parameters of an estimator, or its fitted attributes, by name.
+NamedValues: TypeAlias = dict[str, Any]
 logger = logging.getLogger("gpower")
 #: A component duplicates others if its adjusted variance is below this share of its variance.
 MIN_ADDED_VARIANCE_SHARE = 0.1
@@ -25,6 +30,96 @@ MIN_ADDED_VARIANCE_SHARE = 0.1
 #: whose standard deviation is this multiple of the median, or to variables of this larger multiple. The largest
 #: multiples seen where all variables have one unit: 7 in log expression of genes, 41 in counts of words.
 DOMINANT_LOADING_SHARE, DOMINANT_SCALE_RATIO, EXTREME_SCALE_RATIO = 0.95, 10, 100
+
+
+class IterationCounts(np.ndarray):
+    """Numbers of steps, one per ascent; a comparison is true if it is true for all of them.
+
+    scikit-learn's checks evaluate ``n_iter_ >= 1`` as one truth value.
+    """
+
+    def __bool__(self) -> bool:
+        return bool(np.all(np.asarray(self)))
+
+    def __repr__(self) -> str:
+        return repr(np.asarray(self))
+
+
+@dataclass(frozen=True, eq=False)
+class FitSummary:
+    """The fitted attributes of a model, in the units of the data."""
+
+    components: Array  # (n_components, n_features), on the device of the data if they are on one
+    component_attributes: dict[str, Array]  # attributes with an entry, or a row, per component or ascent, on the host
+    shared_attributes: NamedValues  # of all components together, and of the data; mean_ and scale_ on its device
+    unadjusted_variance: Array  # (n_components,), variance of each component's scores
+
+    @property
+    def attributes(self) -> NamedValues:
+        """Return all fitted attributes by name."""
+        return {"components_": self.components} | self.component_attributes | self.shared_attributes
+
+
+def summarize_fit(
+    prepared: PreparedData, result: ComponentResult, *, sort: bool = False, adjust_in_order: bool = False
+) -> FitSummary:
+    """Compute the fitted attributes of loadings.
+
+    Parameters
+    ----------
+    prepared : PreparedData
+        The operator that the loadings were found on, before any deflation, and its moments.
+    result : ComponentResult
+        The loadings, (n_features, m), of unit length or zero, in the order in which they were found; on the device of
+        the data if they are on one.
+    sort : bool
+        Sort the components by decreasing adjusted variance, unless a parameter gives each its own place.
+    adjust_in_order : bool
+        Adjust variances in the order of the components instead of by decreasing variance.
+    """
+    operator, moments = prepared.operator, prepared.moments
+    passes = operator.passes  # before the scores are computed
+    scores = Scores.from_loadings(operator, result.Z)
+    variances = scores.compute_adjusted_variances(keep_order=adjust_in_order)
+    total = operator.total_variance
+    order = np.arange(result.Z.shape[1])
+    if sort and prepared.fit_spec.should_sort_components:
+        order = np.argsort(-np.round(variances / max(variances.max(), np.finfo(float).tiny), 10), kind="stable")
+        result, scores, variances = result.reorder(order), scores.reorder(order), variances[order]
+    by_component = {
+        "explained_variance_": variances / moments.degrees_of_freedom,
+        "explained_variance_ratio_": variances / total if total > 0 else np.zeros_like(variances),
+        "cardinality_": to_host(np.count_nonzero(result.Z, axis=0)),  # Z is on a device if the data are
+        "gamma_": result.gamma,
+        "objective_": result.objective,
+        "stationarity_gap_": result.gap,
+        "n_iter_": result.n_iter.view(IterationCounts),
+        "converged_": result.converged,
+        "extraction_order_": order,
+        "score_covariance_": scores.gram / moments.degrees_of_freedom,
+    }
+    common = {
+        "n_passes_": passes,
+        "n_samples_": moments.total_weight,
+        "mean_": moments.mean.astype(prepared.dtype),
+        "scale_": moments.scale.astype(prepared.dtype),
+        "notes_": np.array(prepared.notes, dtype=object),
+        "overlap_": count_shared_variables(result.Z),
+        "loading_correlation_": cosine_matrix(to_host(result.Z.T @ result.Z).astype(np.float64)),
+        "score_correlation_": cosine_matrix(scores.gram),
+    }
+    if prepared.covariates is not None:
+        common |= {
+            "covariates_names_": prepared.covariates.encoding.names,
+            "covariates_levels_": prepared.covariates.encoding.levels,
+            "covariates_mean_": prepared.covariates.mean,
+            "covariates_rank_": prepared.covariates.rank,
+            "covariates_coef_": prepared.covariates.coef,
+            "covariate_variance_ratio_": prepared.covariate_variance_ratio,
+        }
+    return FitSummary(
+        result.Z.T.astype(prepared.dtype), by_component, common, scores.variances / moments.degrees_of_freedom
+    )
 
 
 def fit_warnings(model: Any, column_norms: Array, unadjusted_variance: Array) -> Iterator[WarningSpec]:
