@@ -17,7 +17,7 @@ from gpower.penalties.elementary import L1
 from gpower.plotting.style import create_panels, style_panel
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentState, Trace
-from gpower.solvers.initialization import make_largest_norm_start
+from gpower.solvers.starts import make_largest_norm_start
 from gpower.solvers.specification import PenaltyLevel
 
 NAME = "figure4"

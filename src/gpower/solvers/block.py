@@ -12,9 +12,9 @@ from gpower.operators.deflated import deflate_other_units
 from gpower.penalties.elementary import Penalty
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
-from gpower.solvers.initialization import ColumnStarts, StartContext
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
+from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import AscentSettings, ascend, is_large_matrix
 
 #: Rounds over all units, and the relative rise of the objective below which a round counts as no rise.

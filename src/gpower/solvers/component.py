@@ -18,12 +18,12 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
 from gpower.solvers.block import improve_block, should_search_units, solve_units_in_turn
 from gpower.solvers.calibration import calibrate_gamma, resize_support
-from gpower.solvers.initialization import ColumnStarts, StartContext
 from gpower.solvers.local_search import improve_penalized, refit_and_swap
 from gpower.solvers.min_cardinality import find_min_cardinality
 from gpower.solvers.refit import AUTO_REFIT, refit_loadings
 from gpower.solvers.results import AscentSolution, ComponentResult
 from gpower.solvers.specification import CalibratedPenalty, ExactCardinality, FitSpec, MinCardinality, PenaltyLevel
+from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import ascend
 
 #: Screened columns are gathered once when no more than this share is left.

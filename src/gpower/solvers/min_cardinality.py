@@ -16,9 +16,9 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.initialization import StartContext, WarmStart
 from gpower.solvers.results import AscentSolution
 from gpower.solvers.specification import ExactCardinality, FitSpec, MinCardinality
+from gpower.solvers.starts import StartContext, WarmStart
 
 #: A share that is missed by less than this, relatively, counts as reached.
 RELATIVE_SHARE_TOLERANCE = 1e-9

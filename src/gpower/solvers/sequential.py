@@ -26,11 +26,12 @@ import numpy as np
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, stable_argmax, take_rows, to_host
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
+from gpower.solvers.column_screening import make_module_starts
 from gpower.solvers.component import solve_component
-from gpower.solvers.initialization import N_FINALISTS, CandidateStarts, SketchStarts, make_module_starts
 from gpower.solvers.results import ComponentResult
-from gpower.solvers.sketch import Sketch, make_sketch
+from gpower.solvers.sketch import Sketch, SketchStarts, make_sketch
 from gpower.solvers.specification import MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.solvers.starts import N_FINALISTS, CandidateStarts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 
 #: Starts of every component on the sketch, and of all components together if that is more. With 24 the components of

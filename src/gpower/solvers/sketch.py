@@ -10,11 +10,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, to_host
-from gpower.feasible_sets import correlate_if_needed
+from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, stable_argmax, take_rows, to_host
+from gpower.feasible_sets import Point, correlate_if_needed
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
+from gpower.penalties.elementary import find_largest_rows
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import Callback
+from gpower.solvers.starts import (
+    N_FINALISTS,
+    N_PROBES,
+    Start,
+    StartContext,
+    compute_shared_variance,
+    make_unit_starts,
+    race_starts,
+)
 
 #: Number of rows of a sketch beyond the number of components, and number of power iterations. With 15 extra rows, weak
 #: components of GSE1992, GSE3143 and of a factor model are lost; 80 rows, or two iterations, gain nothing there.
@@ -27,6 +39,13 @@ MAX_FLOAT32_NORM = 1e5
 MIN_MEDIAN_NORM_RATIO = 1e-3
 #: Number of rows whose products are added at once.
 GRAM_BLOCK_ROWS = 1 << 16
+#: Largest number of random probes that estimate the row norms of AᵀA when they choose the columns of a race.
+MAX_RACE_PROBES = 64
+#: Number of columns of a race on a subset: the first number, or the second times the cardinality.
+MIN_RACE_COLUMNS, RACE_COLUMNS_PER_VARIABLE = 1000, 10
+#: Relative difference below which column norms do not say where to start. On standardised data, after one component
+#: was removed, the norms of most columns differ by a thousandth.
+MAX_TIED_NORM_DIFFERENCE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,3 +219,76 @@ def _compute_loading_variance(operator: Operator, z: Array) -> float:
     """Compute zᵀAᵀA z for z of shape (n, 1)."""
     y = operator.combine(z)
     return float(operator.squared_norms(y, correlate_if_needed(operator, y))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class SketchStarts(Start):
+    """The best of `n_starts` starts of one unit, after a race on a subset of the columns of a matrix.
+
+    The subset are the columns of largest norm. If the norms do not distinguish the columns, because one outside of the
+    subset is within 1 % of the largest, the columns with the largest estimates of ‖Aᵀaᵢ‖² are taken instead.
+
+    Attributes
+    ----------
+    n_starts : int
+    unshared_norms_sq : ndarray of shape (n_features,) or None
+        Part of each squared column norm that no other column shares, on the host, as a sketch is. It is subtracted
+        before columns are compared.
+    """
+
+    n_starts: int
+    unshared_norms_sq: Array | None = None
+
+    def restrict(self, idx: Array) -> SketchStarts:
+        """Return the strategy for the columns `idx`."""
+        return self if self.unshared_norms_sq is None else SketchStarts(self.n_starts, self.unshared_norms_sq[idx])
+
+    def choose_points(self, context: StartContext) -> list[Point]:
+        """Return the winner of the race."""
+        norms = context.norms
+        if self.unshared_norms_sq is not None:
+            norms = np.sqrt(np.maximum(norms**2 - self.unshared_norms_sq, 0)).astype(norms.dtype)
+        return [race_on_column_subset(context.problem, norms, self.n_starts, context.rng, context.callback)]
+
+
+def race_on_column_subset(
+    problem: Problem, norms: Array, n_starts: int, rng: np.random.RandomState, callback: Callback | None = None
+) -> Point:
+    """Return the best of `n_starts` starts of one unit, after a race on some columns, which are gathered once.
+
+    These are the columns of largest norm. If the largest norm outside of them is within 1 % of the largest of all, as
+    on standardised data with and without deflation, they are those with the largest estimates of ‖Aᵀaᵢ‖² instead.
+
+    The matrix must have samples: the winners of the race are sample-space vectors, which mean the same on all columns.
+    `norms`, (n,), are column norms, here without the part that no other column shares.
+    """
+    if n_starts <= N_FINALISTS:  # too few for a race
+        return _select_best_start(problem, make_unit_starts(problem, norms, n_starts, rng).X)
+    n_columns = max(MIN_RACE_COLUMNS, RACE_COLUMNS_PER_VARIABLE * problem.penalty.max_cardinality)
+    n_columns = max(1, min(n_columns, problem.operator.max_cached_columns, norms.size))
+    scores = problem.penalty.start_score(norms)
+    columns = find_largest_rows(scores[:, None], n_columns)[:, 0]
+    scores_outside = scores.copy()
+    scores_outside[columns] = 0
+    if max_or_zero(scores_outside) >= (1 - MAX_TIED_NORM_DIFFERENCE) * max_or_zero(scores):
+        shared = compute_shared_variance(problem.operator, norms, rng, _choose_n_probes(problem.operator))
+        columns = find_largest_rows(np.where(scores > 0, shared, 0)[:, None], n_columns)[:, 0]
+    columns = np.sort(to_host(columns))
+    restricted = problem.restrict(columns)
+    starts = make_unit_starts(restricted, take_rows(norms, columns), min(n_starts, columns.size), rng)
+    finalists = race_starts(restricted, starts, callback, 2 * N_FINALISTS)
+    return _select_best_start(problem, np.hstack([point.X for point in finalists]))
+
+
+def _choose_n_probes(operator: Operator) -> int:
+    """Return how many probes fit the memory for cached columns; each takes two sample and five variable vectors."""
+    p, n = operator.shape
+    return min(MAX_RACE_PROBES, max(N_PROBES, operator.max_cached_columns * p // (2 * p + 5 * n)))
+
+
+def _select_best_start(problem: Problem, X: Array) -> Point:
+    """Return the best of the starts X of one unit, (n_samples, n_starts), normalised, by the value of the penalty."""
+    batch = problem.as_batch(X.shape[1])
+    points = batch.feasible_set.make_point(X)
+    values, _ = batch.penalty.evaluate(points.C)
+    return points.select_unit(stable_argmax(values))

@@ -26,9 +26,9 @@ from gpower.operators.base import Operator
 from gpower.penalties.elementary import Cardinality, L1Ball, NonNegative, Penalty
 from gpower.problem.deflation import DeflationRule, SchurDeflation
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import Start, WarmStart, choose_auto_n_starts
 from gpower.solvers.joint.constraints import Constraint
 from gpower.solvers.refit import AUTO_REFIT, RefitSpec
+from gpower.solvers.starts import Start, WarmStart, choose_auto_n_starts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MAX_DIRECT_ENTRIES, AscentSettings, is_large_matrix
 
 #: Starts of a block of exact cardinality or of a large matrix, and of a block with a penalty on a small matrix.
