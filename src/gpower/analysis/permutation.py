@@ -33,7 +33,7 @@ from gpower._utils.threads import limit_small_products
 from gpower.analysis.deflation_stages import build_deflation_stages
 from gpower.analysis.permuted_tables import NullComparison, run_one_permutation, run_stacked_permutations
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.multi_component import solve_all_components
+from gpower.solvers.sequential import solve_all_components
 from gpower.solvers.specification import FitSpec
 from gpower.validation.prepare import EstimatorInput, PreparedData
 

@@ -41,7 +41,7 @@ from gpower.operators.explained_variance import (
     project_samples,
 )
 from gpower.operators.storage.residual import ResidualMatrix
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import ComponentResult
 from gpower.validation.covariates import (
     CovariateEncoding,
     CovariateVariables,

@@ -22,8 +22,7 @@ from gpower.model_selection.path_result import SparsityPath
 from gpower.model_selection.warm_path import warm_path
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.component import ROTATION_NOTE
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import ROTATION_NOTE, ComponentResult
 from gpower.validation.params import make_random_state
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import Solver, resolve_solver

@@ -15,9 +15,8 @@ import numpy as np
 
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
-from gpower.solvers.component import MAX_SUPPORT_TO_SEARCH_ALL
-from gpower.solvers.multi_component import solve_all_components
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import MAX_SUPPORT_TO_SEARCH_ALL, ComponentResult
+from gpower.solvers.sequential import solve_all_components
 from gpower.solvers.specification import FitSpec
 
 #: Number of points that get cold starts if n_init="auto" makes these costly; the others have only warm starts.

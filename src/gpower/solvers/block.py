@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
+from gpower._utils.arrays import Array, max_or_zero, to_host
 from gpower.feasible_sets import Point
 from gpower.operators.deflated import deflate_other_units
 from gpower.penalties.elementary import Penalty
 from gpower.problem.formulation import Problem
-from gpower.solvers.ascent import AscentResult
+from gpower.solvers.ascent import AscentResult, select_best_result
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
 from gpower.solvers.starts import ColumnStarts, StartContext
@@ -123,8 +123,7 @@ def _solve_unit_given_others(
     unit_context = replace(context, problem=unit_problem, norms=rest.column_norms)
     starts = ColumnStarts(MIN_UNIT_STARTS).choose_points(unit_context)
     results = [ascend(unit_problem, start, spec.settings) for start in starts]
-    best = results[stable_argmax(np.array([result.value for result in results]))]
-    return improve_penalized(unit_problem, best, spec.settings)
+    return improve_penalized(unit_problem, select_best_result(results), spec.settings)
 
 
 def _make_unit_penalty(problem: Problem, gamma: Array, j: int, spec: FitSpec) -> Penalty:

@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.results import AscentSolution
 from gpower.solvers.specification import ExactCardinality, FitSpec, MinCardinality
 from gpower.solvers.starts import StartContext, WarmStart
+
+if TYPE_CHECKING:
+    from gpower.solvers.component import ComponentResult
 
 #: A share that is missed by less than this, relatively, counts as reached.
 RELATIVE_SHARE_TOLERANCE = 1e-9
 
 #: Solves the problem of a context at the absolute γ by a specification.
-SolveProblem = Callable[[StartContext, Array, FitSpec], AscentSolution]
+SolveProblem = Callable[[StartContext, Array, FitSpec], "ComponentResult"]
 
 
 class SufficientCardinality(NamedTuple):
@@ -33,12 +35,12 @@ class SufficientCardinality(NamedTuple):
     If no cardinality reaches it, the solution is that of the largest admissible one.
     """
 
-    solution: AscentSolution
+    solution: ComponentResult
     cardinality: int
     target_variance: float
 
 
-def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, solve: SolveProblem) -> AscentSolution:
+def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, solve: SolveProblem) -> ComponentResult:
     """Return the solution with the fewest variables that reaches the share of variance in ``spec.sparsity.levels``.
 
     Parameters
@@ -75,7 +77,7 @@ class _MinCardinalitySearch:
             return 1, problem.operator.shape[1]
         return max(1, int(rules.required_cost[0])), int(np.count_nonzero(rules.group_sizes[:, 0]))
 
-    def solve_cardinality(self, k: int, spec: FitSpec) -> AscentSolution:
+    def solve_cardinality(self, k: int, spec: FitSpec) -> ComponentResult:
         """Return the solution with k variables, as a fit with this cardinality finds it.
 
         The random numbers are those of a copy of the generator, the same for every k. The penalty of the problem gets
@@ -129,7 +131,7 @@ class _MinCardinalitySearch:
                 k = middle
         return SufficientCardinality(solution, k, target)
 
-    def find_fewest(self, sufficient: SufficientCardinality) -> AscentSolution:
+    def find_fewest(self, sufficient: SufficientCardinality) -> ComponentResult:
         """Reduce a sufficient cardinality with all starts: by growing steps while they suffice, then by bisection.
 
         The solution returned reaches the target variance if the sufficient one does.
