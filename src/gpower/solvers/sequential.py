@@ -39,7 +39,7 @@ from gpower.solvers.column_screening import make_module_starts
 from gpower.solvers.component import ComponentResult, solve_component, solve_in_turn
 from gpower.solvers.joint.components import maximize_block_variance, solve_constrained, zero_units_beyond_rank
 from gpower.solvers.sketch import solve_on_sketch
-from gpower.solvers.specification import MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, MAX_SHARED_COLUMN_SHARE, FitSpec
 from gpower.solvers.starts import N_FINALISTS, CandidateStarts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 
@@ -197,8 +197,8 @@ def _solve_remaining(
     has no working set.
     """
     n = operator.shape[1]
-    should_form_gram = spec.should_form_gram(n, spec.estimate_sequential_passes())
-    if operator.has_samples and operator.container.should_use_covariance and should_form_gram:
+    is_gram_cheap = n <= GRAM_COLUMNS_PER_PASS * spec.estimate_sequential_passes() and not spec.needs_samples
+    if operator.has_samples and operator.container.should_use_covariance and is_gram_cheap:
         operator = Covariance(operator.gram(np.arange(n)), operator.counter)
     if len(state.units) == len(spec.mu):
         spec = spec.with_start_loadings(state.Z)
