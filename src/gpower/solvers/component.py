@@ -22,8 +22,8 @@ from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult, select_best_result
-from gpower.solvers.block import improve_block, should_search_units, solve_units_in_turn
 from gpower.solvers.calibration import calibrate_gamma, resize_support
+from gpower.solvers.joint.block import improve_block, should_search_units, solve_units_in_turn
 from gpower.solvers.local_search import improve_penalized, refit_and_swap
 from gpower.solvers.min_cardinality import find_min_cardinality
 from gpower.solvers.refit import AUTO_REFIT, refit_loadings
@@ -209,7 +209,7 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Compon
 
     The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
     `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
-    `gpower.solvers.block` makes the penalties of single units from it: the problem has its level already.
+    `gpower.solvers.joint.block` makes the penalties of single units from it: the problem has its level already.
     """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
@@ -160,8 +161,8 @@ def multistart(
         best = _select_distinct_solutions(
             [*best, *(constraint.project_feasible(S, *batch.get_member(r)) for r in chosen)]
         )
-    swaps = ConstrainedSwaps(S, constraint)
-    searched = [search_locally(solution, swaps, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
+    find_better = partial(find_better_constrained, S, constraint)
+    searched = [search_locally(solution, find_better, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
     return max(searched, key=lambda joint: joint.value, default=None)
 
 
@@ -181,20 +182,13 @@ def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Su
     return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
 
 
-@dataclass(frozen=True, eq=False)
-class ConstrainedSwaps:
-    """Neighbourhood of components under a constraint: swaps within and between components, over a covariance S."""
-
-    S: Array
-    constraint: Constraint
-
-    def find_better(self, current: JointSolution) -> JointSolution | None:
-        """Return the first feasible swap that raises the objective; None if there is none."""
-        for supports, guess in self.constraint.swap_candidates(self.S, current):
-            solution = self.constraint.project_feasible(self.S, guess, supports)
-            if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
-                return solution
-        return None
+def find_better_constrained(S: Array, constraint: Constraint, current: JointSolution) -> JointSolution | None:
+    """Return the first feasible swap within or between components that raises the objective; None if there is none."""
+    for supports, guess in constraint.swap_candidates(S, current):
+        solution = constraint.project_feasible(S, guess, supports)
+        if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
+            return solution
+    return None
 
 
 def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
