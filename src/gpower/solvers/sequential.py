@@ -287,13 +287,6 @@ def _compute_max_round_columns(operator: Operator) -> float:
     return min(MAX_SHARED_COLUMN_SHARE * operator.shape[1], n_affordable)
 
 
-def _has_small_gram(operator: Operator) -> bool:
-    """Return whether the Gram matrix of all columns is small, and exists already or is cheaper than the samples."""
-    n = operator.shape[1]
-    is_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
-    return n <= MAX_SMALL_GRAM_COLUMNS and is_cheap
-
-
 def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
     """Solve on the working set for the components that are not final, then check them on the whole matrix.
 
@@ -301,7 +294,9 @@ def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.ra
     """
     W = state.working_set
     n = operator.shape[1]
-    if W.size > MAX_SHARED_COLUMN_SHARE * n and _has_small_gram(operator):
+    # The Gram matrix of all columns exists already for a covariance, or is cheaper than the samples.
+    is_gram_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
+    if W.size > MAX_SHARED_COLUMN_SHARE * n and n <= MAX_SMALL_GRAM_COLUMNS and is_gram_cheap:
         W = np.arange(n)
     elif W.size > _compute_max_round_columns(operator):
         return SolverState(state.units, state.n_final)

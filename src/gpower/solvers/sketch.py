@@ -2,6 +2,11 @@
 
 Races of many starts are cheap on a sketch. Its columns of large norm are better starts than those of the matrix, above
 all on standardised data, whose columns have equal norms.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``combine(T)`` is A T for T of shape
+(n, m), and ``correlate(Y)`` is AᵀY for sample-space vectors Y of shape (p, m). Both results are where the matrix is, on
+the host or a device, in its dtype. A covariance AᵀA is an operator too: it has p = n and no samples, and Y contains
+coefficients u of vectors A u. A sketch has `rows` samples and the same n columns. Loadings Z are (n, m).
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, stable_argmax, take_rows, to_host
-from gpower.feasible_sets import Point, correlate_if_needed
+from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
@@ -27,6 +32,7 @@ from gpower.solvers.starts import (
     Start,
     StartContext,
     compute_shared_variance,
+    compute_squared_norms,
     make_unit_starts,
     race_starts,
 )
@@ -37,11 +43,12 @@ from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET
 OVERSAMPLING, N_POWER_ITERATIONS = 40, 1
 #: Number of samples up to which the matrix itself is used; also used up to twice the number of rows of a sketch.
 MAX_UNSKETCHED_SAMPLES = 200
-#: Largest norm of a column, and inverse of the smallest, for which a sketch needs no scaling in single precision.
+#: Largest norm of a column, and inverse of the smallest, for which a sketch needs no scaling in single precision, whose
+#: range is 10^±38: fourth powers of norms, and sums of them, are formed.
 MAX_FLOAT32_NORM = 1e5
 #: Smallest ratio of the median column norm to the largest for which single precision is used.
 MIN_MEDIAN_NORM_RATIO = 1e-3
-#: Number of rows whose products are added at once.
+#: Number of rows whose products are added at once: a copy of so many rows in double precision takes some 20 MB.
 GRAM_BLOCK_ROWS = 1 << 16
 #: Largest number of random probes that estimate the row norms of AᵀA when they choose the columns of a race.
 MAX_RACE_PROBES = 64
@@ -110,8 +117,8 @@ class Sketch:
         z may be on the host or on the device, of any floating dtype.
         """
         sketched, total = (
-            _compute_loading_variance(operator, operator.to_backend(z.astype(operator.dtype)))
-            for operator in (self.projected_matrix or self.matrix, self.operator)
+            float(compute_squared_norms(A, A.combine(A.to_backend(z.astype(A.dtype))))[0])
+            for A in (self.projected_matrix or self.matrix, self.operator)
         )
         return sketched / total * self.scale**2 if total > 0 else 1.0
 
@@ -165,8 +172,11 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     T, (n, rows), is in the memory of the matrix, of its dtype.
     """
     C = _apply_power_iteration(operator, T)
-    scale = _choose_sketch_scale(operator)
-    B = to_host((C if scale == 1 else C / scale).astype(_choose_sketch_dtype(operator), order="C")).T
+    largest = max_or_zero(operator.column_norms)
+    scale = 1.0 if largest == 0 or 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM else largest
+    fits_float32 = float(np.median(operator.column_norms)) >= MIN_MEDIAN_NORM_RATIO * largest
+    dtype = np.dtype(np.float32) if fits_float32 else operator.dtype
+    B = to_host((C if scale == 1 else C / scale).astype(dtype, order="C")).T
     hidden_variance = _estimate_hidden_variance(operator, B, scale)
     return Sketch(
         operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance
@@ -186,19 +196,6 @@ def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> flo
     total = float(np.sum((to_host(operator.column_norms).astype(np.float64) / scale) ** 2))
     noise_edge = max(total - float(shown.sum()), 0.0) * (1 / np.sqrt(p) + 1 / np.sqrt(n)) ** 2
     return max(float(shown[min(OVERSAMPLING // 4, shown.size - 1)]), noise_edge)
-
-
-def _choose_sketch_scale(operator: Operator) -> float:
-    """Return 1, or the largest column norm if its powers exceed the range of single precision."""
-    largest = max_or_zero(operator.column_norms)
-    return 1.0 if largest == 0 or 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM else largest
-
-
-def _choose_sketch_dtype(operator: Operator) -> np.dtype:
-    """Return float32, or the dtype of the matrix if most columns are so small that float32 would lose them."""
-    norms = operator.column_norms
-    fits_float32 = float(np.median(norms)) >= MIN_MEDIAN_NORM_RATIO * max_or_zero(norms)
-    return np.dtype(np.float32) if fits_float32 else operator.dtype
 
 
 def _apply_power_iteration(operator: Operator, T: Array) -> Array:
@@ -234,13 +231,8 @@ def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:
     """Compute YᵀY, (m, m) in float64 on the host, where C = AᵀY; weak directions would be lost in single precision."""
     if not operator.has_samples:
         return operator.inner(Y, Y, C).astype(np.float64)
-    return to_host(operator.container.wrap_array(Y).prepare(True).gram(None, None)).astype(np.float64)
-
-
-def _compute_loading_variance(operator: Operator, z: Array) -> float:
-    """Compute zᵀAᵀA z for z of shape (n, 1)."""
-    y = operator.combine(z)
-    return float(operator.squared_norms(y, correlate_if_needed(operator, y))[0])
+    container = operator.container.wrap_array(Y).prepare(double_sums=True)
+    return to_host(container.gram(mean=None, weight=None)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -253,23 +245,21 @@ class SketchStarts(Start):
     Attributes
     ----------
     n_starts : int
-    unshared_norms_sq : ndarray of shape (n_features,) or None
+    unshared_norms_sq : ndarray of float64 of shape (n_features,)
         Part of each squared column norm that no other column shares, on the host, as a sketch is. It is subtracted
         before columns are compared.
     """
 
     n_starts: int
-    unshared_norms_sq: Array | None = None
+    unshared_norms_sq: Array
 
     def restrict(self, idx: Array) -> SketchStarts:
         """Return the strategy for the columns `idx`."""
-        return self if self.unshared_norms_sq is None else SketchStarts(self.n_starts, self.unshared_norms_sq[idx])
+        return SketchStarts(self.n_starts, self.unshared_norms_sq[idx])
 
     def choose_points(self, context: StartContext) -> list[Point]:
         """Return the winner of the race."""
-        norms = context.norms
-        if self.unshared_norms_sq is not None:
-            norms = np.sqrt(np.maximum(norms**2 - self.unshared_norms_sq, 0)).astype(norms.dtype)
+        norms = np.sqrt(np.maximum(context.norms**2 - self.unshared_norms_sq, 0)).astype(context.norms.dtype)
         return [race_on_column_subset(context.problem, norms, self.n_starts, context.rng, context.callback)]
 
 
@@ -293,19 +283,16 @@ def race_on_column_subset(
     scores_outside = scores.copy()
     scores_outside[columns] = 0
     if max_or_zero(scores_outside) >= (1 - MAX_TIED_NORM_DIFFERENCE) * max_or_zero(scores):
-        shared = compute_shared_variance(problem.operator, norms, rng, _choose_n_probes(problem.operator))
+        # As many probes as fit the memory for cached columns; each takes two sample and five variable vectors.
+        p, n = problem.operator.shape
+        n_probes = min(MAX_RACE_PROBES, max(N_PROBES, problem.operator.max_cached_columns * p // (2 * p + 5 * n)))
+        shared = compute_shared_variance(problem.operator, norms, rng, n_probes)
         columns = find_largest_rows(np.where(scores > 0, shared, 0)[:, None], n_columns)[:, 0]
     columns = np.sort(to_host(columns))
     restricted = problem.restrict(columns)
     starts = make_unit_starts(restricted, take_rows(norms, columns), min(n_starts, columns.size), rng)
     finalists = race_starts(restricted, starts, callback, 2 * N_FINALISTS)
     return _select_best_start(problem, np.hstack([point.X for point in finalists]))
-
-
-def _choose_n_probes(operator: Operator) -> int:
-    """Return how many probes fit the memory for cached columns; each takes two sample and five variable vectors."""
-    p, n = operator.shape
-    return min(MAX_RACE_PROBES, max(N_PROBES, operator.max_cached_columns * p // (2 * p + 5 * n)))
 
 
 def _select_best_start(problem: Problem, X: Array) -> Point:

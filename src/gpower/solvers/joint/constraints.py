@@ -61,10 +61,6 @@ class Constraint(ABC):
     #: Variance of a component, relative to the largest variance of a variable, that is rounding.
     min_relative_variance: ClassVar[float] = 1e-14
 
-    def compute_max_components(self, cardinalities: Sequence[int], n_features: int) -> int:
-        """Return the largest number of components that n_features variables allow."""
-        return min(len(cardinalities), n_features)
-
     def accepts_variances(self, variances: Array) -> bool:
         """Return whether components with these variances, (m,), are a valid result."""
         return True

@@ -94,9 +94,8 @@ class SupportManifold:
     @cached_property
     def within_covariance(self) -> Array:
         """Return S between entries of x of the same component, zero between components, (Σ k, Σ k)."""
-        return self.S[np.ix_(self.variable_indices, self.variable_indices)] * (
-            self.unit_indicators @ self.unit_indicators.T
-        )
+        is_same_unit = self.unit_indicators @ self.unit_indicators.T
+        return self.S[np.ix_(self.variable_indices, self.variable_indices)] * is_same_unit
 
     @cached_property
     def metric(self) -> Array:

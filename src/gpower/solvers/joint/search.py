@@ -101,10 +101,6 @@ class MultiStartBatch:
         self.Z[..., j] = 0.0
         self.Z[row, support, j] = np.where(np.abs(u) > MIN_LOADING, u, 0.0)
 
-    def get_member(self, r: int) -> tuple[Array, Supports]:
-        """Return the loadings, (n, m), and the supports of start r."""
-        return self.Z[r], [support[r] for support in self.supports]
-
 
 def make_start_batch(
     S: Array, starts: Sequence[Array], cardinalities: Sequence[int], count: int, rng: np.random.RandomState
@@ -158,9 +154,8 @@ def multistart(
         variances = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2))
         scores = variances - VIOLATION_COST * constraint.compute_violation(S, batch.Z)
         chosen = np.unique(scores.round(9), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
-        best = _select_distinct_solutions(
-            [*best, *(constraint.project_feasible(S, *batch.get_member(r)) for r in chosen)]
-        )
+        members = ((batch.Z[r], [support[r] for support in batch.supports]) for r in chosen)
+        best = _select_distinct_solutions([*best, *(constraint.project_feasible(S, *member) for member in members)])
     find_better = partial(find_better_constrained, S, constraint)
     searched = [search_locally(solution, find_better, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
     return max(searched, key=lambda joint: joint.value, default=None)
@@ -308,15 +303,15 @@ def solve_joint(
 ) -> Array | None:
     """Return components that satisfy a constraint, found from Z, (n, m), on the host in float64; None if none is found.
 
-    Components for which the data have no variance left are zero, and so are those beyond the number that the constraint
-    allows for the variables that vary.
+    Components for which the data have no variance left are zero, and so are those beyond the number of variables that
+    vary.
     """
     n = Z.shape[0]
     best_value = -np.inf
     best: Array | None = None
     for _ in range(MAX_JOINT_ROUNDS):
         W = candidate_variables(operator, Z, cardinalities)
-        m = constraint.compute_max_components(cardinalities, W.size)
+        m = min(len(cardinalities), W.size)
         if m == 0:
             return np.zeros_like(Z)
         S, scale = compute_scaled_covariance(operator, W)
