@@ -18,8 +18,8 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
 from gpower.solvers.working_set import AscentSettings, ascend
 
-#: Largest number of bisections, enough to narrow a bracket to rounding; the active set may jump over the requested number
-#: of variables at every γ.
+#: Largest number of bisections, enough to narrow a bracket to rounding. The active set may jump over the requested
+#: number of variables at every γ.
 MAX_BISECTIONS = 48
 #: Width of a bracket, relative to the largest useful γ, below which values of γ differ by rounding only.
 MIN_RELATIVE_BRACKET = 1e-9
