@@ -181,9 +181,11 @@ class Stiefel(_NormalizedSet):
         return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+        """Compute YᵀY, (m, m), on the host, given C = AᵀY."""
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        """Return X + N freeᵀ and its correlations, where N, (p, d), are directions that X explains least."""
         N, CN = find_residual_directions(operator, free.shape[1], X, C)
         return X + N @ asarray_like(X, free.T), C + CN @ asarray_like(X, free.T)
 
@@ -224,9 +226,11 @@ class Spheres(_NormalizedSet):
         return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+        """Compute the squared norms of the columns of Y, (m, 1), on the host, given C = AᵀY."""
         return operator.squared_norms(Y, C)[:, None]
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        """Return X with its zero columns at the column of A of largest norm, normalised, and its correlations."""
         N, CN = find_residual_directions(operator, 1)
         is_free = asarray_like(X, free.sum(axis=1))
         return X + N * is_free, C + CN * is_free

@@ -371,8 +371,10 @@ class Cardinality(Penalty):
         m = C.shape[1]
         counts = np.broadcast_to(self.k, m)
         T = np.zeros_like(C)
-        if m > 1 and C.size <= MAX_JOINTLY_ORDERED and np.all(counts == counts[0]):
-            rows = find_largest_rows(np.abs(C), int(counts[0]))  # (k, m)
+        if m > 1 and np.all(counts == counts[0]):
+            width = m if C.size <= MAX_JOINTLY_ORDERED else 1
+            blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))
+            rows = np.hstack([find_largest_rows(block, int(counts[0])) for block in blocks])  # (k, m)
             units = asarray_like(C, np.arange(m))
             largest = C[rows, units]
             T[rows, units] = 2 * largest

@@ -143,6 +143,7 @@ class GroupCardinality(GroupedPenalty):
         return GroupCardinality(self.rules, k)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
+        """Compute infinity for selected groups, and for others √s over the smallest √s of a selected one, (g, m)."""
         active = (self._compute_group_shares(group_norms_sq) > 0) & (group_norms_sq > 0)
         smallest = np.min(np.where(active, group_norms_sq, np.inf), axis=0)
         ratio = np.sqrt(group_norms_sq / np.maximum(smallest, float(np.finfo(group_norms_sq.dtype).tiny)))
@@ -162,6 +163,7 @@ class WeightedPenalty(GroupedPenalty):
         return np.asarray(np.where(self.rules.required, 0, self.rules.group_costs) * self.gamma, like.dtype)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
+        """Compute √s over the threshold (γw)^(1/power) of every group, (g, m), given s."""
         thresholds = self._group_thresholds(group_norms_sq) ** (1 / self.power)
         return np.sqrt(group_norms_sq) / np.maximum(thresholds, get_min_divisor(group_norms_sq))
 

@@ -177,7 +177,10 @@ def argsort_descending(values: Array, decimals: int) -> Array:
 
 
 def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:
-    """Return the score Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,), on the host; zero for columns that are not scored."""
+    """Return the score Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,), on the host; zero for columns that are not scored.
+
+    `threshold` is t, and `norms`, (n,), are the column norms in float64 on the host.
+    """
     n = norms.size
     if not operator.has_samples:
         scores = np.zeros(n)
@@ -299,7 +302,10 @@ def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Arra
 
 
 def ascend_briefly(problem: Problem, starts: Point, callback: Callback | None = None) -> Point:
-    """Return the points after a few steps from independent starts of a problem of one unit, the columns of a point."""
+    """Return the points after a few steps from independent starts of a problem of one unit, the columns of a point.
+
+    `callback` is called with the state of the ascent after each step.
+    """
     batch = problem.as_batch(starts.C.shape[1])
     return maximize(
         batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT_STEPS, callback=callback

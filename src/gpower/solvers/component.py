@@ -82,9 +82,9 @@ class ComponentResult:
 
     @classmethod
     def from_loadings(cls, Z: Array, gamma: Array) -> ComponentResult:
-        """Return a result for loadings that no ascent has found, for instance zeros or a warm start.
+        """Return a result for loadings Z, (n, m), that no ascent has found, for instance zeros or a warm start.
 
-        Its objective and its gap are zero, and it counts as converged after no step.
+        `gamma` is (m,). Its objective and its gap are zero, and it counts as converged after no step.
         """
         return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
 
@@ -116,7 +116,7 @@ class ComponentResult:
 
     @classmethod
     def concatenate(cls, units: Sequence[ComponentResult]) -> ComponentResult:
-        """Return components that were found in sequence as one result; all have the same n_features."""
+        """Return components that were found in sequence, `units`, as one result; all have the same n_features."""
         ends = [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
         return cls(
             Z=np.hstack([unit.Z for unit in units]),
@@ -145,6 +145,7 @@ class ComponentResult:
         return replace(self._map_loadings(lambda Z: Z[:, asarray_like(Z, order)]), **reordered)
 
     def _map_loadings(self, transform: Callable[[Array], Array]) -> ComponentResult:
+        """Return the result with `Z` and `ascent_loadings` replaced by ``transform(loadings)``."""
         ends = None if self.ascent_loadings is None else transform(self.ascent_loadings)
         return replace(self, Z=transform(self.Z), ascent_loadings=ends)
 
@@ -248,7 +249,10 @@ def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> Co
 
 
 def _improve_result(context: StartContext, result: AscentResult, gamma: Array, spec: FitSpec) -> AscentResult:
-    """Search near the end of an ascent with a penalty; other kinds of sparsity are not searched here."""
+    """Return `result`, the end of an ascent, or a better ascent near it for a penalty; γ, (m,), is absolute.
+
+    Other kinds of sparsity are not searched here.
+    """
     if should_search_units(context, spec):
         return improve_block(context, result, gamma, spec)
     is_penalized = isinstance(spec.sparsity, PenaltyLevel) and context.problem.is_single_l2_unit
@@ -258,7 +262,7 @@ def _improve_result(context: StartContext, result: AscentResult, gamma: Array, s
 
 
 def _select_distinct_results(results: Sequence[AscentResult]) -> list[AscentResult]:
-    """Return a few ascents with the largest values, no two of them equal."""
+    """Return the `MAX_SEARCHED_RESULTS` ascents with the largest values, best first, the first of equal values."""
     by_value = {round(result.value / max(results[0].value, 1e-300), 9): result for result in reversed(results)}
     return [by_value[value] for value in sorted(by_value, reverse=True)[:MAX_SEARCHED_RESULTS]]
 

@@ -27,6 +27,9 @@ MAX_REARRANGED_GROUPS = 12
 def find_better_groups(S: Array, chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array | None:
     """Return a selection of groups, (g,), near `chosen_groups` whose variance is larger; None if none is found.
 
+    The costs of a selection, with those of required groups that are not among the candidates, sum to `cost_limit` at
+    most.
+
     One group goes out and another comes in, or one more where the costs allow it. The swap with the largest lower bound
     is returned, or else the best of a few selections whose variance is computed.
 
@@ -114,7 +117,7 @@ def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array,
 
 
 def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
-    """Return the selection without group swap[0], −1 for none, and with group swap[1]."""
+    """Return the selection `chosen_groups`, (g,), without group swap[0], −1 for none, and with group swap[1]."""
     new = np.append(chosen_groups, False)
     new[swap[0]] = False
     new[swap[1]] = True

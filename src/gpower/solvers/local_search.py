@@ -124,7 +124,7 @@ def refit_and_swap(
 
 
 def _encode_support(Z: Array) -> bytes:
-    """Return the indices of the non-zero loadings of one component, (n, 1), as a key of a dictionary."""
+    """Return the indices of the non-zero loadings Z of one component, (n, 1), as a key of a dictionary."""
     return bytes(to_host(np.flatnonzero(Z[:, 0])).tobytes())
 
 
@@ -341,7 +341,8 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
 def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array) -> tuple[Array, Array, Array]:
     """Compute `swap_test` for many supports: from S[support, support], S[support, outside] and the diagonal outside.
 
-    Leading axes, (..., k, k), (..., k, J) and (..., J), hold the supports, k ≥ 1. S need not be semidefinite. The
+    Leading axes, of `S_inside`, (..., k, k), `S_cross`, (..., k, J), and `outside_variances`, (..., J), hold the
+    supports, k ≥ 1. S need not be semidefinite. The
     result has the shapes (...), (..., k) and (..., k, J). The variables outside may include those of the support: their
     slack means nothing, and the caller overwrites it.
     """

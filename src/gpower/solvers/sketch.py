@@ -211,7 +211,7 @@ def _apply_power_iteration(operator: Operator, T: Array) -> Array:
 
 
 def _whiten(C: Array, gram: Array) -> Array:
-    """Return C V w^{-1/2}, where w and V are eigenvalues and eigenvectors of a Gram matrix of Y, (m, m), on the host.
+    """Return C V w^{-1/2}, where w and V are eigenvalues and eigenvectors of `gram`, that of Y, (m, m), on the host.
 
     With Y instead of C the result would be orthonormal; so C may be Y, or AᵀY. Columns beyond the rank of Y are zero.
     """

@@ -163,6 +163,7 @@ class PenaltyLevel(SparsitySpec):
         return max(n_starts, N_SMALL_BLOCK_STARTS if is_block else MIN_UNIT_STARTS)
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether γ is zero and no rule excludes a variable."""
         return self.penalty_family.support_rules is None and all(level == 0 for level in self.levels)
 
 
@@ -183,6 +184,7 @@ class ExactCardinality(SparsitySpec):
         return self.penalty_family.at_cardinality(np.asarray(self.levels))
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether every cardinality is at least `n_features` and no rule excludes a variable."""
         return self.penalty_family.has_exchangeable_variables and all(level >= n_features for level in self.levels)
 
     def is_costly(self, is_block: bool) -> bool:
@@ -205,6 +207,7 @@ class CalibratedPenalty(SparsitySpec):
         return self.penalty_family.at_gamma(gamma)
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether every cardinality is at least `n_features` and no rule excludes a variable."""
         return self.penalty_family.support_rules is None and all(level >= n_features for level in self.levels)
 
 

@@ -1,4 +1,11 @@
-"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are."""
+"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A block
+has m units with weights μ, (m,). X, (p, m), are its orthonormal sample-space units, C = μ∘AᵀX, (n, m), their weighted
+correlations, both in a `Point`; Z, (n, m), are loadings. These arrays are where the matrix is, on the host or a device.
+γ, (m,), is the absolute level of the penalty of each unit, float64 on the host. ``feasible_set.make_point(Y)`` is the
+point of orthonormal units nearest to vectors Y, (p, m), and ``operator.combine(Z)`` is A Z.
+"""
 
 from __future__ import annotations
 
@@ -110,8 +117,9 @@ def _solve_unit_given_others(
 ) -> AscentResult | None:
     """Find unit j of a block on the matrix without the other units; None where that matrix is zero.
 
-    The columns of `others.X` other than j are orthonormal or zero. The sample space is that of the whole matrix, and
-    the point found is orthogonal to the other units, so that its correlations are those with the whole columns too.
+    `gamma`, (m,), is that of all units. The columns of `others.X` other than j are orthonormal or zero. The sample
+    space is that of the whole matrix, and the point found is orthogonal to the other units, so that its correlations
+    are those with the whole columns too.
     """
     problem = context.problem
     # `deflate_other_units` needs AᵀX, without the weights μ that the correlations of a point contain.

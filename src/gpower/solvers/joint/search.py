@@ -7,6 +7,11 @@ penalty level each component in turn swaps variables if that helps. The best sta
 set, where all components are maximised together on their supports, and a local search swaps variables within and
 between components. The objective never falls: the components passed in are one of the starts, and a result is used only
 if it is better.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
+sorted candidate variables; inside the search n is their number. S, (n, n), is their covariance, scaled so that
+variances are about one; Z, (n, m), are loadings of m components, unit or zero columns; supports are m arrays of
+positions in S; `cardinalities` are m numbers of variables. All arrays of the search are on the host, in float64.
 """
 
 from __future__ import annotations
@@ -178,7 +183,10 @@ def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Su
 
 
 def find_better_constrained(S: Array, constraint: Constraint, current: JointSolution) -> JointSolution | None:
-    """Return the first feasible swap within or between components that raises the objective; None if there is none."""
+    """Return the first feasible swap near `current`, within or between components, that raises the objective, or None.
+
+    `current` and the result satisfy the constraint over the covariance S, (n, n).
+    """
     for supports, guess in constraint.swap_candidates(S, current):
         solution = constraint.project_feasible(S, guess, supports)
         if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
@@ -271,7 +279,10 @@ def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[in
 
 
 def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, float]:
-    """Return the covariance of some variables divided by their largest variance, symmetric float64, and the divisor."""
+    """Return the covariance of the variables `idx` divided by their largest variance, and the divisor.
+
+    The covariance is symmetric, (|idx|, |idx|), float64 on the host.
+    """
     S = operator.gram(idx).astype(np.float64)
     scale = float(np.max(np.diagonal(S), initial=0.0)) or 1.0
     return (S + S.T) / (2 * scale), scale
