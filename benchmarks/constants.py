@@ -42,8 +42,15 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
         "MAX_SEARCH_ROUNDS",
     ),
     "solvers.component": ("MAX_SUPPORT_TO_SEARCH_ALL",),
-    "solvers.sequential": ("N_SKETCH_STARTS", "N_SKETCH_STARTS_TOTAL", "MIN_SKETCHED_SHARE"),
-    "solvers.sketch": ("OVERSAMPLING", "N_POWER_ITERATIONS", "MAX_UNSKETCHED_SAMPLES", "MIN_RACE_COLUMNS"),
+    "solvers.sketch": (
+        "OVERSAMPLING",
+        "N_POWER_ITERATIONS",
+        "MAX_UNSKETCHED_SAMPLES",
+        "MIN_RACE_COLUMNS",
+        "N_SKETCH_STARTS",
+        "N_SKETCH_STARTS_TOTAL",
+        "MIN_SKETCHED_SHARE",
+    ),
 }
 #: W must hold what is active, so that less than one is no growth.
 OTHERWISE = {"COLUMNS_PER_ACTIVE": (1.25, 2.0)}

@@ -99,8 +99,12 @@ class _NormalizedSet(SampleSet):
     (more units than the rank of A), a unit without active variables is zero.
     """
 
+    def retract(self, y: Array) -> Array:
+        """Return the point of the set nearest to y, (p, m): here the maximiser of ⟨y, X⟩."""
+        return np.asarray(self.argmax_linear(y))
+
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """Return ‖aᵢ‖₂ of every column."""
+        """Return ‖aᵢ‖₂ of every column, (n,), where the matrix is."""
         return operator.column_norms
 
     def for_independent_starts(self) -> SampleSet:
@@ -162,10 +166,6 @@ class Stiefel(_NormalizedSet):
         """Return the polar factor [JNRS10, proposition on the Stiefel manifold]."""
         return polar_factor(g)
 
-    def retract(self, y: Array) -> Array:
-        """Return the nearest matrix with orthonormal columns, the polar factor."""
-        return polar_factor(y)
-
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the right multiplier that normalises Y to the set, given its Gram matrix, (m, m)."""
         return make_polar_normalizer(gram)
@@ -207,10 +207,6 @@ class Spheres(_NormalizedSet):
         """Return the columns scaled to unit norm; a zero column becomes the first coordinate vector."""
         g = np.where(np.any(g, axis=0), g, np.eye(g.shape[0], 1, dtype=g.dtype))
         return self.make_normalizer(np.sum(g * g, axis=0)[:, None]).apply(g)
-
-    def retract(self, y: Array) -> Array:
-        """Return the columns scaled to unit norm."""
-        return self.argmax_linear(y)
 
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the diagonal right multiplier that normalises Y to the set, given squared norms, (m, 1)."""
