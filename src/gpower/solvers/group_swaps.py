@@ -20,8 +20,8 @@ from gpower.penalties.support_rules import SupportRules
 MIN_GROUP_SWAP_GAIN = 1e-10
 #: Group swaps whose variance is computed where no lower bound shows a gain, on supports of at most so many variables.
 MAX_EXACT_SWAPS, MAX_EXACT_SUPPORT = 48, 64
-#: Groups whose entry or exit may rearrange all other groups. Without this 4 of 120 components with a budget (30 samples,
-#: 20 to 200 variables) end 0.2 to 2.6 % lower.
+#: Groups whose entry or exit may rearrange all other groups. Without this 4 of 120 components with a budget
+#: (30 samples, 20 to 200 variables) end 0.2 to 2.6 % lower.
 MAX_REARRANGED_GROUPS = 12
 
 

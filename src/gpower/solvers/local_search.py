@@ -403,9 +403,9 @@ def find_better_swap(S: Array, support: Array) -> Array | None:
 def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> float:
     """Return a lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps.
 
-    It is cheaper than the eigenvalue (two components of 500 variables in noise of 200 × 1500 take 2.5 instead of 5.0 s),
-    and enough to show that a swap helps. `start_loadings`, (k,), belong to the
-    positions of `support`, (k,): before a swap, to the variables that are replaced at the same positions.
+    It is cheaper than the eigenvalue (two components of 500 variables in noise of 200 × 1500 take 2.5 instead of
+    5.0 s), and enough to show that a swap helps. `start_loadings`, (k,), belong to the positions of `support`, (k,):
+    before a swap, to the variables that are replaced at the same positions.
     """
     P = S[np.ix_(support, support)]
     z = start_loadings

@@ -47,8 +47,8 @@ MAX_EXACT_NORM_COLUMNS = 512
 MAX_START_MULTIPLICATIONS, MIN_STARTS = 1e8, 32
 #: Number of starts of distinct supports that a race returns; each gets a full ascent and a local search.
 N_FINALISTS = 5
-#: Number of variables up to which pairs of variables are used as starts. Without them 1 of 240 components with a penalty
-#: (30 samples, 8 to 40 variables) ended 4 % lower.
+#: Number of variables up to which pairs of variables are used as starts. Without them 1 of 240 components with a
+#: penalty (30 samples, 8 to 40 variables) ended 4 % lower.
 MAX_PAIRED_VARIABLES = 64
 #: Number of candidates in a race for every finalist.
 CANDIDATES_PER_FINALIST = 4
