@@ -369,23 +369,22 @@ class Cardinality(Penalty):
         that order it would take too much memory.
         """
         m = C.shape[1]
-        counts = np.broadcast_to(self.k, m)
         T = np.zeros_like(C)
-        if m > 1 and np.all(counts == counts[0]):
+        if m > 1 and (self.k.size == 1 or np.all(self.k == self.k[0])):
             width = m if C.size <= MAX_JOINTLY_ORDERED else 1
             blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))
-            rows = np.hstack([find_largest_rows(block, int(counts[0])) for block in blocks])  # (k, m)
+            rows = np.hstack([find_largest_rows(block, int(self.k[0])) for block in blocks])  # (k, m)
             units = asarray_like(C, np.arange(m))
             largest = C[rows, units]
             T[rows, units] = 2 * largest
             return column_dots(largest, largest), T
-        values = np.zeros(m, C.dtype)
-        for j, k in enumerate(counts.tolist()):
-            row = find_largest_rows(np.abs(C[:, j : j + 1]), k)[:, 0]
+        values = []
+        for j in range(m):
+            row = find_largest_rows(np.abs(C[:, j : j + 1]), int(self.k[j]))[:, 0]
             entries = C[row, j]
             T[row, j] = 2 * entries
-            values[j] = float(entries @ entries)
-        return values, T
+            values.append(float(entries @ entries))
+        return np.array(values, C.dtype), T
 
     def at_cardinality(self, k: Array) -> Cardinality:
         """Return the penalty for other numbers of variables."""

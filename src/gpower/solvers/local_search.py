@@ -386,7 +386,9 @@ def find_better_swap(S: Array, support: Array) -> Array | None:
 
     S, (n, n), is float64. For a large support the best of the candidates may be many swaps at once.
     """
-    outside = np.setdiff1d(np.arange(len(S)), support)
+    is_outside = np.ones(len(S), bool)
+    is_outside[support] = False
+    outside = np.flatnonzero(is_outside)
     if outside.size == 0:
         return None
     value, u, slack = swap_test(S, support, outside)
