@@ -373,7 +373,8 @@ class Cardinality(Penalty):
         if m > 1 and (self.k.size == 1 or np.all(self.k == self.k[0])):
             width = m if C.size <= MAX_JOINTLY_ORDERED else 1
             blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))
-            rows = np.hstack([find_largest_rows(block, int(self.k[0])) for block in blocks])  # (k, m)
+            # (k, m) in Fortran order, by which the sums below are the same for any width.
+            rows = np.vstack([find_largest_rows(block, int(self.k[0])).T for block in blocks]).T
             units = asarray_like(C, np.arange(m))
             largest = C[rows, units]
             T[rows, units] = 2 * largest

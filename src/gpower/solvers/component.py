@@ -349,7 +349,8 @@ def solve_in_turn(
     """
     units: list[ComponentResult] = list(known_units)
     for j in range(len(spec.mu)):
-        cached = operator.with_column_cache()  # the cached columns serve this component only
+        # The columns that `solve_component` caches serve this component and its removal only.
+        cached = operator.with_column_cache() if solve is solve_component else operator
         if j == len(units):
             units.append(solve(cached, spec.select_unit(j), rng))
             if on_units is not None:
