@@ -31,15 +31,8 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
         "INNER_TOL_FACTOR",
         "MIN_INNER_STEPS",
     ),
-    "solvers.initialization.start_points": (
-        "MAX_START_MULTIPLICATIONS",
-        "MIN_STARTS",
-        "N_FINALISTS",
-        "RACE_TOL",
-        "HEAT_STEPS",
-        "MIN_RACE_COLUMNS",
-        "N_PROBES",
-    ),
+    "solvers.starts": ("MAX_START_MULTIPLICATIONS", "MIN_STARTS", "N_FINALISTS", "N_PROBES"),
+    "solvers.column_screening": ("RACE_TOL", "HEAT_STEPS"),
     "solvers.local_search": (
         "MAX_TRIED_SWAPS",
         "N_POWER_STEPS",
@@ -49,8 +42,15 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
         "MAX_SEARCH_ROUNDS",
     ),
     "solvers.component": ("MAX_SUPPORT_TO_SEARCH_ALL",),
-    "solvers.sequential": ("N_SKETCH_STARTS", "N_SKETCH_STARTS_TOTAL", "MIN_SKETCHED_SHARE"),
-    "solvers.sketch": ("OVERSAMPLING", "N_POWER_ITERATIONS", "MAX_UNSKETCHED_SAMPLES"),
+    "solvers.sketch": (
+        "OVERSAMPLING",
+        "N_POWER_ITERATIONS",
+        "MAX_UNSKETCHED_SAMPLES",
+        "MIN_RACE_COLUMNS",
+        "N_SKETCH_STARTS",
+        "N_SKETCH_STARTS_TOTAL",
+        "MIN_SKETCHED_SHARE",
+    ),
 }
 #: W must hold what is active, so that less than one is no growth.
 OTHERWISE = {"COLUMNS_PER_ACTIVE": (1.25, 2.0)}

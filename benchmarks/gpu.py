@@ -20,7 +20,7 @@ from gpower.operators import Covariance, Operator, as_operator
 from gpower.penalties.elementary import Cardinality
 from gpower.problem.formulation import PenaltyObjective, Problem
 from gpower.solvers.ascent import maximize
-from gpower.solvers.initialization import make_block_start, make_unit_starts
+from gpower.solvers.starts import make_block_start, make_unit_starts
 from gpower.solvers.working_set import INNER_TOL_FACTOR, AscentSettings, WorkingSetStep, select_working_set
 
 

@@ -43,8 +43,8 @@ TESTS = {
     "solvers/joint": "contracts/test_constraints unit/test_component_constraints",
     "solvers/warm_path": "unit/test_paths unit/test_warm_start",
     "solvers/min_cardinality": "unit/test_min_cardinality",
-    "solvers/initialization": """contracts/test_starts contracts/test_tie_breaking contracts/test_sequential
-        unit/test_estimator""",
+    "solvers/starts": "contracts/test_starts contracts/test_tie_breaking contracts/test_sequential unit/test_estimator",
+    "solvers/column_screening": "contracts/test_starts contracts/test_tie_breaking contracts/test_sequential",
     "solvers": """contracts/test_ascent contracts/test_sequential contracts/test_working_set unit/test_local_search
         unit/test_estimator contracts/test_tie_breaking unit/test_degenerate golden/test_authors_program
         contracts/test_rounding unit/test_variable_rules""",

@@ -103,7 +103,7 @@ def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
 
 def solve_in_order_of_extraction(model, X):
     """Return the loadings in the order of extraction, (n, m)."""
-    from gpower.solvers.multi_component import solve_all_components
+    from gpower.solvers.sequential import solve_all_components
     from gpower.validation.params import make_random_state
     from gpower.validation.prepare import read_estimator_input
 

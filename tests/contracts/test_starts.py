@@ -15,9 +15,10 @@ from gpower.penalties import elementary
 from gpower.penalties.elementary import L0, L1, Cardinality
 from gpower.problem.deflation import SchurDeflation
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import make_block_start, make_unit_starts, start_points
-from gpower.solvers.initialization.column_screening import screen_columns, subsample_operator
+from gpower.solvers import column_screening
+from gpower.solvers.column_screening import screen_columns, subsample_operator
 from gpower.solvers.local_search import improve_penalized
+from gpower.solvers.starts import make_block_start, make_unit_starts
 from gpower.solvers.working_set import AscentSettings, ascend
 
 
@@ -232,11 +233,11 @@ def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
     problem = Problem(operator, Cardinality(np.array([10])), np.ones(1), Spheres())
     args = (problem, operator.column_norms, np.ones(X.shape[1], bool))
     at_once = 64 * X.shape[1]  # correlations of all columns whose threshold is looked for
-    peak = measure_peak_bytes(lambda: start_points._choose_correlation_threshold(*args))
+    peak = measure_peak_bytes(lambda: column_screening._choose_correlation_threshold(*args))
     assert peak < 16 * at_once  # the correlations, gradients and indices of all of them took 28
-    batched = start_points._choose_correlation_threshold(*args)
-    monkeypatch.setattr(start_points, "MAX_THRESHOLD_ENTRIES", at_once)
-    assert batched == pytest.approx(start_points._choose_correlation_threshold(*args), rel=1e-6)
+    batched = column_screening._choose_correlation_threshold(*args)
+    monkeypatch.setattr(column_screening, "MAX_THRESHOLD_ENTRIES", at_once)
+    assert batched == pytest.approx(column_screening._choose_correlation_threshold(*args), rel=1e-6)
 
 
 def test_the_largest_rows_of_many_units_need_no_indices_of_all_values(monkeypatch):

@@ -25,7 +25,7 @@ from gpower.io.stores.open import open_source
 from gpower.io.stores.source import StoreError
 from gpower.operators import as_operator
 from gpower.plotting.style import resolve_variable_names
-from gpower.solvers.initialization import column_screening
+from gpower.solvers import column_screening
 
 X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")

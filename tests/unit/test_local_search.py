@@ -11,8 +11,8 @@ from gpower.operators import as_operator
 from gpower.penalties.elementary import Cardinality
 from gpower.problem.formulation import Problem
 from gpower.solvers import local_search
-from gpower.solvers.initialization.start_points import make_unit_starts
 from gpower.solvers.local_search import lower_bound_variance, swap_search, swap_test
+from gpower.solvers.starts import make_unit_starts
 from gpower.solvers.working_set import AscentSettings, ascend
 
 

@@ -26,8 +26,8 @@ from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import solve_component
 from gpower.solvers.covariance_stack import can_solve_in_stack, rank_start_columns, solve_covariance_stack
-from gpower.solvers.initialization import ColumnStarts, Start, StartContext
 from gpower.solvers.specification import FitSpec
+from gpower.solvers.starts import ColumnStarts, Start, StartContext
 
 #: Number of variables that count as the largest: this minimum, or this multiple of the cardinality.
 MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY = 300, 6

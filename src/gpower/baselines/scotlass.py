@@ -16,7 +16,7 @@ from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import L1Ball
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import make_unit_starts
+from gpower.solvers.starts import make_unit_starts
 from gpower.solvers.working_set import ascend
 from gpower.validation.params import FloatPerComponent, check_float, check_int, expand_per_component
 

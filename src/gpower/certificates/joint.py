@@ -45,7 +45,7 @@ from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
 from gpower.solvers.joint.constraints import CONSTRAINTS
-from gpower.solvers.multi_component import solve_all_components
+from gpower.solvers.sequential import solve_all_components
 from gpower.solvers.specification import ExactCardinality, FitSpec
 from gpower.validation.params import check_float, check_int, check_option, expand_per_component
 

@@ -26,9 +26,8 @@ from gpower.io.model_file import (
 )
 from gpower.operators import Moments
 from gpower.operators.explained_variance import Scores
-from gpower.solvers.multi_component import solve_all_components
-from gpower.solvers.results import ComponentResult
-from gpower.solvers.sequential import SolverState
+from gpower.solvers.component import ComponentResult
+from gpower.solvers.sequential import SolverState, solve_all_components
 from gpower.validation.params import resolve_solver
 from gpower.validation.prepare import PreparedData
 

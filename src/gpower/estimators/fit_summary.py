@@ -15,7 +15,7 @@ from gpower._utils.messages import format_param
 from gpower._utils.text import format_names
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarning, WarningSpec
 from gpower.operators.explained_variance import Scores, cosine_matrix, count_shared_variables
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import ComponentResult
 from gpower.validation.checks import format_variable_name
 from gpower.validation.params import get_constructor_params, resolve_solver
 from gpower.validation.prepare import PreparedData

@@ -20,7 +20,7 @@ from gpower.estimators.checkpointing import solve_with_checkpoint
 from gpower.estimators.fit_summary import fit_warnings, log_fit, summarize_fit
 from gpower.operators.running_moments import RunningMoments
 from gpower.penalties.elementary import Penalty
-from gpower.solvers.multi_component import solve_all_components
+from gpower.solvers.sequential import solve_all_components
 from gpower.validation.params import get_constructor_params, make_random_state
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import Solver

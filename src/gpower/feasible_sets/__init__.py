@@ -8,9 +8,12 @@ data, and the objective contains none.
 """
 
 from gpower.feasible_sets.base import Ball, FeasibleSet, Sphere
-from gpower.feasible_sets.correlation_set import CorrelationSet, CorrelationStart, Point, RegularizedSet
+from gpower.feasible_sets.cube import Cube
 from gpower.feasible_sets.sample_sets import (
-    Cube,
+    CorrelationSet,
+    CorrelationStart,
+    Point,
+    RegularizedSet,
     SampleSet,
     Spheres,
     Stiefel,

@@ -63,12 +63,6 @@ class FeasibleSet(ABC):
         return self.pairing(g, self.argmax_linear(g))
 
 
-def _make_first_unit_vector(like: Array) -> Array:
-    e = np.zeros_like(like)
-    e.flat[0] = 1
-    return e
-
-
 @dataclass(frozen=True, eq=False)
 class Sphere(FeasibleSet):
     """Sphere r·{‖x‖ = 1}; the maximiser of ⟨g, y⟩ is r G⁻¹g/‖g‖* [JNRS10, equation (22)].
@@ -132,7 +126,8 @@ class Sphere(FeasibleSet):
 
     def argmax_linear(self, g: Array) -> Array:
         """Return r G⁻¹g/‖g‖*; if g = 0, every point is a maximiser and the first coordinate vector is returned."""
-        return self.retract(self._apply_inverse_metric(g) if np.any(g) else _make_first_unit_vector(g))
+        direction = self._apply_inverse_metric(g) if np.any(g) else np.eye(1, g.size, dtype=g.dtype).reshape(g.shape)
+        return self.retract(direction)
 
     def retract(self, y: Array) -> Array:
         """Return r y/‖y‖, for y ≠ 0 of shape (d,)."""

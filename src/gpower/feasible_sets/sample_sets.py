@@ -1,19 +1,26 @@
-"""Sets of sample-space units, the columns of X: orthonormal, each on its sphere, or in a cube.
+"""Sets of sample-space units, the columns of X, and the set of their correlations with the columns of the matrix.
 
-Each set provides the maximiser of ⟨Y, X⟩, its correlations C = AᵀX, and the largest |aᵢᵀx| over the set. On spheres and
-on the Stiefel manifold the maximiser is Y times a matrix on the right, which also gives the correlations and saves a
-product with A. On the cube it is a sign, which does not.
+A sample set (orthonormal units, or each unit on its sphere; the cube is in `gpower.feasible_sets.cube`) provides the
+maximiser of ⟨Y, X⟩, its correlations AᵀX, and the largest |aᵢᵀx| over the set. On spheres and on the Stiefel manifold
+the maximiser is Y times a matrix on the right, which also gives the correlations and saves a product with A. On the
+cube it is a sign, which does not. `CorrelationSet` is the set {μ∘AᵀX : X in a sample set} of weighted correlations, the
+only access of an objective to the data.
 
-Methods with an operator work on represented vectors Y or X, (p, m) with p = operator.shape[0], where the matrix is
-(host or device), and with inner products of the operator; without samples Y contains coefficients u of vectors A u.
-Their correlations C = AᵀX, (n, m), are without the weights μ. Methods without an operator (`argmax_linear`, `retract`,
-`contains`) work on plain arrays on the host.
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``combine(T)`` is A T for T of shape
+(n, m), ``correlate(Y)`` is AᵀY, ``inner(X, Y, C)`` is XᵀY and ``squared_norms(Y, C)`` its diagonal for X = Y, both on
+the host, where C = AᵀY is read only if the operator has no samples. Y and X, (p, m), are sample-space vectors of m
+units, Y of any length, X in the set. A covariance AᵀA is an operator too: it has p = n and no samples, and Y contains
+coefficients u of vectors A u, whose inner products are those in sample space. AᵀX, (n, m), are correlations without,
+and C = μ∘AᵀX those with the weights μ, (m,), which are on the host. T is the gradient of the objective at C, (n, m). X,
+Y, T and correlations are where the matrix is (host or device), in its dtype. Methods without an operator
+(`argmax_linear`, `retract`, `contains` of a sample set) work on plain arrays on the host.
 """
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -92,8 +99,12 @@ class _NormalizedSet(SampleSet):
     (more units than the rank of A), a unit without active variables is zero.
     """
 
+    def retract(self, y: Array) -> Array:
+        """Return the point of the set nearest to y, (p, m): here the maximiser of ⟨y, X⟩."""
+        return np.asarray(self.argmax_linear(y))
+
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """Return ‖aᵢ‖₂ of every column."""
+        """Return ‖aᵢ‖₂ of every column, (n,), where the matrix is."""
         return operator.column_norms
 
     def for_independent_starts(self) -> SampleSet:
@@ -155,10 +166,6 @@ class Stiefel(_NormalizedSet):
         """Return the polar factor [JNRS10, proposition on the Stiefel manifold]."""
         return polar_factor(g)
 
-    def retract(self, y: Array) -> Array:
-        """Return the nearest matrix with orthonormal columns, the polar factor."""
-        return polar_factor(y)
-
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the right multiplier that normalises Y to the set, given its Gram matrix, (m, m)."""
         return make_polar_normalizer(gram)
@@ -174,9 +181,11 @@ class Stiefel(_NormalizedSet):
         return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+        """Compute YᵀY, (m, m), on the host, given C = AᵀY."""
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        """Return X + N freeᵀ and its correlations, where N, (p, d), are directions that X explains least."""
         N, CN = find_residual_directions(operator, free.shape[1], X, C)
         return X + N @ asarray_like(X, free.T), C + CN @ asarray_like(X, free.T)
 
@@ -199,10 +208,6 @@ class Spheres(_NormalizedSet):
         g = np.where(np.any(g, axis=0), g, np.eye(g.shape[0], 1, dtype=g.dtype))
         return self.make_normalizer(np.sum(g * g, axis=0)[:, None]).apply(g)
 
-    def retract(self, y: Array) -> Array:
-        """Return the columns scaled to unit norm."""
-        return self.argmax_linear(y)
-
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the diagonal right multiplier that normalises Y to the set, given squared norms, (m, 1)."""
         return make_column_normalizer(gram[:, 0])
@@ -217,83 +222,14 @@ class Spheres(_NormalizedSet):
         return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
+        """Compute the squared norms of the columns of Y, (m, 1), on the host, given C = AᵀY."""
         return operator.squared_norms(Y, C)[:, None]
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
+        """Return X with its zero columns at the column of A of largest norm, normalised, and its correlations."""
         N, CN = find_residual_directions(operator, 1)
         is_free = asarray_like(X, free.sum(axis=1))
         return X + N * is_free, C + CN * is_free
-
-
-@dataclass(frozen=True, eq=False)
-class Cube(SampleSet):
-    """Cube [−r, r]^d; the maximiser of ⟨g, y⟩ is r·sign(g), the value r‖g‖₁.
-
-    Parameters
-    ----------
-    radius : float or ndarray, default=1.0
-        Half-width r: a number for all coordinates, or an array that is broadcast against the points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.feasible_sets import Cube
-    >>> Cube().argmax_linear(np.array([0.3, -2.0, 0.0]))
-    array([ 1., -1.,  1.])
-    """
-
-    radius: float | Array = 1.0
-    needs_only_gram = False
-
-    def argmax_linear(self, g: Array) -> Array:
-        """Return r·sign(g), with +r where g is zero."""
-        return np.where(g < 0, -self.radius, self.radius).astype(g.dtype)
-
-    def retract(self, y: Array) -> Array:
-        """Return y with entries clipped to the cube."""
-        return np.clip(y, -self.radius, self.radius)
-
-    def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether every entry is in [−r, r]."""
-        return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
-
-    def adapt_to(self, operator: Operator) -> Cube:
-        """Return the cube whose half-widths are the square roots of the sample weights; itself without weights."""
-        radius = operator.sqrt_sample_weight
-        return self if radius is None else Cube(radius[:, None])
-
-    def compute_max_correlations(self, operator: Operator, block_columns: int = 256) -> Array:
-        """Compute Σ rₖ|aₖᵢ| of every column, (n,), reading `block_columns` columns at a time.
-
-        It is zero for columns of norm zero. The operator has samples and is on the host. r, (n_samples,), are the
-        square roots of its sample weights, or ones: `radius` is not used, so that the result is the same before and
-        after `adapt_to`.
-        """
-        p, n = operator.shape
-        radius = operator.sqrt_sample_weight
-        radius = np.ones(p, operator.dtype) if radius is None else radius
-        blocks = [np.arange(i, min(i + block_columns, n)) for i in range(0, n, block_columns)]
-        parts = [radius @ np.abs(operator.columns(idx)) for idx in blocks]
-        return np.where(operator.column_norms > 0, np.concatenate(parts), 0)
-
-    def for_independent_starts(self) -> Cube:
-        """Return this set: the columns are independent already."""
-        return self
-
-    def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return the vertex of the cube with the signs of Y, and its correlations; C is not used."""
-        X = self.argmax_linear(Y)
-        return X, operator.correlate(X)
-
-    def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute Σ rₖ|yₖⱼ|, which is r‖Y‖₁ for a single half-width r."""
-        return float(np.sum(self.radius * np.abs(Y)))
-
-    def extrapolate_units(
-        self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
-    ) -> UnitsAndCorrelations:
-        """Return x: extrapolation is useless because the maxima are vertices."""
-        return x
 
 
 def correlate_if_needed(operator: Operator, Y: Array) -> Array:
@@ -360,3 +296,146 @@ def _find_next_direction(operator: Operator, X: Array, C: Array) -> UnitsAndCorr
             c = operator.correlate(q)
         min_norm = min_reliable_norm = 0.0
     return q, c
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationStart:
+    """Start of an ascent given by its weighted correlations C, (n_features, m), without sample-space units.
+
+    C is where the matrix is, host or device. It need not belong to the set: an ascent only takes the gradient at C.
+    """
+
+    C: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """Sample-space units X, (p, m), with their weighted correlations C = μ∘AᵀX, (n_features, m).
+
+    X is in the representation of the operator, with p = operator.shape[0]: coordinates of the samples or, without
+    samples, coefficients u of vectors A u (p = n_features), whose norm is √(uᵀAᵀAu). Both arrays are where the matrix
+    is. As the gradient of a regularised objective, a `Point` contains a linear function of X and of C instead.
+    """
+
+    X: Array
+    C: Array
+
+    def select_unit(self, j: int) -> Point:
+        """Return the point of unit j alone."""
+        return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
+
+    def replace_unit(self, j: int, unit: Point) -> Point:
+        """Return the point with unit j replaced by a point of one unit; the units may no longer be orthogonal."""
+        parts = (self.X, unit.X), (self.C, unit.C)
+        return Point(*(np.hstack([old[:, :j], new, old[:, j + 1 :]]) for old, new in parts))
+
+
+@dataclass(frozen=True, eq=False)
+class CorrelationSet(FeasibleSet):
+    """Set {μ∘AᵀX : X in `sample_set`} of the data; the maximiser of ⟨T, C⟩ is μ∘Aᵀ·argmax⟨A(μ∘T), X⟩.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix A.
+    mu : ndarray of shape (m,)
+        Positive weights of the units, on the host.
+    sample_set : SampleSet, default=Stiefel()
+        Set of X: orthonormal units of a block, independent starts of one unit, or the cube of ℓ1 variance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.feasible_sets import CorrelationSet
+    >>> from gpower.operators import as_operator
+    >>> operator, _ = as_operator(np.diag([3.0, 2.0]), center=False)
+    >>> data = CorrelationSet(operator, np.ones(1))
+    >>> data.argmax_linear(np.array([[1.0], [0.0]])).C.ravel()
+    array([3., 0.])
+    """
+
+    operator: Operator
+    mu: Array
+    sample_set: SampleSet = field(default_factory=Stiefel)
+
+    @property
+    def passes(self) -> float:
+        """Return the number of passes over the matrix so far."""
+        return self.operator.passes
+
+    @cached_property
+    def objective_tolerance(self) -> float:
+        """Return the rounding error of an objective, the square of that of a correlation."""
+        return (self.operator.norm_tolerance * float(np.max(self.mu))) ** 2
+
+    @cached_property
+    def _has_unit_weights(self) -> bool:
+        return bool(np.all(self.mu == 1))
+
+    def _apply_weights(self, C: Array) -> Array:
+        """Compute μ∘C."""
+        return C if self._has_unit_weights else asarray_like(C, self.mu) * C
+
+    def remove_weights(self, C: Array) -> Array:
+        """Compute C/μ, (n_features, m), the unweighted correlations AᵀX of a point; C itself for unit weights."""
+        return C if self._has_unit_weights else C / asarray_like(C, self.mu)
+
+    def argmax_linear(self, g: Array) -> Point:
+        """Return the maximiser of ⟨g, C⟩ for g of shape (n_features, m), where the matrix is.
+
+        It combines columns, projects onto the sample set and correlates. A zero column of g leaves its unit free.
+        """
+        return self.make_point(self.combine_weighted(g))
+
+    def combine_weighted(self, T: Array) -> Array:
+        """Compute Y = A(μ∘T), (p, m), for which ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩, for T of shape (n_features, m)."""
+        return self.operator.combine(self._apply_weights(T))
+
+    def make_point(self, Y: Array) -> Point:
+        """Return the point of the set that maximises ⟨Y, X⟩, for sample-space vectors Y, (p, m), of any length.
+
+        Its units are thus normalised: orthonormal (`Stiefel`: the polar factor of Y), each of unit norm (`Spheres`), or
+        ±r by the signs of Y (`Cube`). Zero or dependent columns of Y are replaced by directions of columns of A, and by
+        zero if none is left. This takes a pass over the matrix for the correlations.
+        """
+        X, C = self.sample_set.place_units(self.operator, Y)
+        return Point(X, self._apply_weights(C))
+
+    def extrapolate(self, x: Point, previous: Point, b: float) -> Point:
+        """Return the point of the set near x + b(x − previous), extrapolating units and correlations alike.
+
+        On spheres and the Stiefel manifold this normally takes no pass over the matrix; the cube returns x.
+        """
+        current, old = ((point.X, self.remove_weights(point.C)) for point in (x, previous))
+        X, C = self.sample_set.extrapolate_units(self.operator, current, old, b)
+        return Point(X, self._apply_weights(C))
+
+    def pairing(self, g: Array, x: Point) -> float:
+        """Compute ⟨g, C⟩ for the correlations C of x."""
+        return float(np.vdot(g, x.C))
+
+    def support_value(self, g: Array) -> float:
+        """Compute the nuclear norm (Stiefel), sum of column norms (Spheres) or weighted ℓ1 norm (Cube) of A(μ∘g)."""
+        return self.sample_set.support_function(self.operator, self.combine_weighted(g))
+
+
+@dataclass(frozen=True, eq=False)
+class RegularizedSet(CorrelationSet):
+    """Correlation set with linear functions ⟨g.C, μ∘AᵀX⟩ + ⟨g.X, X⟩, for an objective with a term in X itself.
+
+    g is a `Point` that contains a gradient: g.C, (n_features, m), with respect to C, and g.X, (p, m), with respect to
+    X, represented like sample-space vectors.
+    """
+
+    def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
+        """Return the maximiser of both terms together."""
+        return self.make_point(self.combine_weighted(g.C) + g.X)
+
+    def pairing(self, g: Point, x: Point) -> float:  # type: ignore[override]
+        """Compute ⟨g.C, x.C⟩ + ⟨g.X, x.X⟩."""
+        unit_term = np.trace(self.operator.inner(g.X, x.X, self.remove_weights(x.C)))
+        return super().pairing(g.C, x) + float(unit_term)
+
+    def support_value(self, g: Point) -> float:  # type: ignore[override]
+        """Compute the support function of the sample set at A(μ∘g.C) + g.X."""
+        return self.sample_set.support_function(self.operator, self.combine_weighted(g.C) + g.X)

@@ -19,9 +19,8 @@ from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
-from gpower.solvers.component import MAX_SUPPORT_TO_SEARCH_ALL
-from gpower.solvers.multi_component import solve_all_components
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import MAX_SUPPORT_TO_SEARCH_ALL, ComponentResult
+from gpower.solvers.sequential import solve_all_components
 from gpower.solvers.specification import FitSpec
 from gpower.validation.checks import is_number, is_sequence, to_python_list
 

@@ -20,8 +20,7 @@ from gpower.model_selection.grids import check_cardinality_grid, check_gamma_gri
 from gpower.model_selection.path_result import SparsityPath
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.component import ROTATION_NOTE
-from gpower.solvers.results import ComponentResult
+from gpower.solvers.component import ROTATION_NOTE, ComponentResult
 from gpower.validation.params import make_random_state, resolve_solver
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import Solver

@@ -25,8 +25,9 @@ penalty                φ(c) of one unit                    source
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -189,7 +190,45 @@ class Penalty(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class L1(Penalty):
+class _ThresholdPenalty(Penalty):
+    """A penalty of one variable after the other: a variable is active in unit j where |c|^power exceeds γⱼ.
+
+    Parameters
+    ----------
+    gamma : ndarray of shape (m,)
+        Absolute γ of each unit, non-negative, on the host.
+    """
+
+    gamma: Array
+    #: Power of |c| that is compared with γ.
+    power: ClassVar[int]
+
+    def screen(self, norms: Array, mu: Array) -> Array:
+        """Return the mask, (n,), of variables with (μⱼ‖aᵢ‖)^power > γⱼ for some unit; ‖aᵢ‖ is norms[i].
+
+        These are [JNRS10, equations (8) and (11)], the latter with the weight squared, as it has to be.
+        """
+        largest = (norms[:, None] * asarray_like(norms, mu)) ** self.power
+        return np.any(largest > asarray_like(norms, self.gamma), axis=1)
+
+    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
+        """Compute |c| over the threshold γ^(1/power), (n, m); the gradient T is not used.
+
+        If γ is zero, every |c| of ordinary size is far above one and c = 0 is at zero.
+        """
+        return np.abs(C) / asarray_like(C, np.maximum(self.gamma ** (1 / self.power), get_min_divisor(C)))
+
+    def at_gamma(self, gamma: Array) -> Self:
+        """Return the penalty at another γ, (m,)."""
+        return replace(self, gamma=gamma)
+
+    def gamma_max(self, norms: Array, mu: Array) -> Array:
+        """Compute (μⱼ max‖aᵢ‖)^power, (m,) on the host; zero if there is no variable."""
+        return (np.asarray(mu, float) * max_or_zero(norms)) ** self.power
+
+
+@dataclass(frozen=True, eq=False)
+class L1(_ThresholdPenalty):
     """Penalty Σ (|c| − γⱼ)₊², soft thresholding.
 
     Parameters
@@ -210,10 +249,10 @@ class L1(Penalty):
     (4.0, [4.0, -0.0])
     """
 
-    gamma: Array
+    power = 1
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the soft-thresholded entries, and the gradient."""
+        """Compute the sums of squares of the soft-thresholded entries, (m,), and the gradient, (n, m)."""
         T = np.abs(C)
         T -= asarray_like(T, self.gamma)
         np.maximum(T, 0, out=T)
@@ -221,25 +260,9 @@ class L1(Penalty):
         T += T
         return values, np.copysign(T, C, out=T)
 
-    def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables with μⱼ‖aᵢ‖ > γⱼ for some unit [JNRS10, equation (8)]; ‖aᵢ‖ is norms[i]."""
-        return np.any(norms[:, None] * asarray_like(norms, mu) > asarray_like(norms, self.gamma), axis=1)
-
-    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Compute |c| / γ, (n, m); if γ is zero, every |c| of ordinary size is far above one and c = 0 is at zero."""
-        return np.abs(C) / asarray_like(C, np.maximum(self.gamma, get_min_divisor(C)))
-
-    def at_gamma(self, gamma: Array) -> L1:
-        """Return the penalty at another γ."""
-        return L1(gamma)
-
-    def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute μⱼ max‖aᵢ‖, (m,); zero if there is no variable."""
-        return np.asarray(mu, float) * max_or_zero(norms)
-
 
 @dataclass(frozen=True, eq=False)
-class L0(Penalty):
+class L0(_ThresholdPenalty):
     """Penalty Σ (c² − γⱼ)₊, hard thresholding.
 
     Parameters
@@ -260,35 +283,16 @@ class L0(Penalty):
     (8.0, [6.0, -0.0])
     """
 
-    gamma: Array
+    power = 2
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of the excess of the squares over γ, and the gradient."""
+        """Compute the sums of the excess of the squares over γ, (m,), and the gradient, (n, m)."""
         excess = C * C
         excess -= asarray_like(C, self.gamma)
         np.maximum(excess, 0, out=excess)
         T = C * (excess > 0)
         T += T
         return column_sums(excess), T
-
-    def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables with (μⱼ‖aᵢ‖)² > γⱼ for some unit; ‖aᵢ‖ is norms[i].
-
-        This is [JNRS10, equation (11)] with the weight squared, as it has to be.
-        """
-        return np.any((norms[:, None] * asarray_like(norms, mu)) ** 2 > asarray_like(norms, self.gamma), axis=1)
-
-    def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
-        """Compute |c| / √γ, (n, m); if γ is zero, every |c| of ordinary size is far above one and c = 0 is at zero."""
-        return np.abs(C) / asarray_like(C, np.maximum(np.sqrt(self.gamma), get_min_divisor(C)))
-
-    def at_gamma(self, gamma: Array) -> L0:
-        """Return the penalty at another γ."""
-        return L0(gamma)
-
-    def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute (μⱼ max‖aᵢ‖)², (m,); zero if there is no variable."""
-        return (np.asarray(mu, float) * max_or_zero(norms)) ** 2
 
 
 #: Number of values that a device sorts; of more values a sample of this size estimates the k-th largest.
@@ -358,32 +362,30 @@ class Cardinality(Penalty):
         """Return the largest k."""
         return int(np.max(self.k))
 
-    def _locate_largest(self, C: Array) -> list[tuple[Array, Any]]:
-        """Return rows and columns of the k largest |C|, in one pair of arrays if k is the same in all units.
-
-        A pair is rows (k,) and the number of a unit, or rows (k, m) and the numbers of all units, (m,); rows are where
-        C is. A k above n selects all variables; fewer than k entries of C may be non-zero.
-        """
-        if C.shape[1] == 1:
-            return [(find_largest_rows(np.abs(C), int(self.k[0]))[:, 0], 0)]
-        if self.k.size > 1 and not np.all(self.k == self.k[0]):
-            return [(find_largest_rows(np.abs(C[:, j : j + 1]), int(k))[:, 0], j) for j, k in enumerate(self.k)]
-        # One unit at a time if |C| of all units, and the indices that order it, would take too much memory.
-        step = C.shape[1] if C.size <= MAX_JOINTLY_ORDERED else 1
-        blocks = (C[:, j : j + step] for j in range(0, C.shape[1], step))
-        rows = [find_largest_rows(np.abs(block), int(self.k[0])).T for block in blocks]
-        return [((rows[0] if len(rows) == 1 else np.vstack(rows)).T, asarray_like(C, np.arange(C.shape[1])))]
-
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the k largest entries, and the gradient."""
+        """Compute the sums of squares of the k largest entries, (m,), and the gradient, (n, m), where C is.
+
+        A k above n selects all variables. Units of one k are ordered together, unless |C| of all units and the indices
+        that order it would take too much memory.
+        """
+        m = C.shape[1]
         T = np.zeros_like(C)
-        values = []
-        for rows, units in self._locate_largest(C):
-            largest = C[rows, units]  # (k,) or (k, m)
+        if m > 1 and (self.k.size == 1 or np.all(self.k == self.k[0])):
+            width = m if C.size <= MAX_JOINTLY_ORDERED else 1
+            blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))
+            # (k, m) in Fortran order, by which the sums below are the same for any width.
+            rows = np.vstack([find_largest_rows(block, int(self.k[0])).T for block in blocks]).T
+            units = asarray_like(C, np.arange(m))
+            largest = C[rows, units]
             T[rows, units] = 2 * largest
-            is_matrix = largest.ndim == 2
-            values.append(column_dots(largest, largest) if is_matrix else np.array([float(largest @ largest)], C.dtype))
-        return np.concatenate(values), T
+            return column_dots(largest, largest), T
+        values = []
+        for j in range(m):
+            row = find_largest_rows(np.abs(C[:, j : j + 1]), int(self.k[j]))[:, 0]
+            entries = C[row, j]
+            T[row, j] = 2 * entries
+            values.append(float(entries @ entries))
+        return np.array(values, C.dtype), T
 
     def at_cardinality(self, k: Array) -> Cardinality:
         """Return the penalty for other numbers of variables."""
@@ -515,6 +517,11 @@ class FixedSupport(Penalty):
         return FixedSupport(self.pattern[idx], self.power)
 
 
+def _read_signed_penalty(name: str) -> Any:
+    """Return a property that reads a member of `Penalty`, an attribute or a method, from ``self.penalty``."""
+    return property(attrgetter(f"penalty.{name}"), doc=f"`{name}` of the signed penalty; see `Penalty`.")
+
+
 @dataclass(frozen=True, eq=False)
 class NonNegative(Penalty):
     """Penalty φ(c₊), which makes the loadings of φ non-negative; convex because φ increases with |c|.
@@ -534,26 +541,16 @@ class NonNegative(Penalty):
 
     penalty: Penalty
     is_nonnegative = True
-
-    @property
-    def has_loading_bound(self) -> bool:  # type: ignore[override]
-        """Return whether the signed penalty bounds the loadings by more than their norm."""
-        return self.penalty.has_loading_bound
-
-    @property
-    def has_uniform_threshold(self) -> bool:  # type: ignore[override]
-        """Return whether the signed penalty has the same threshold for all variables of a unit."""
-        return self.penalty.has_uniform_threshold
-
-    @property
-    def support_rules(self) -> SupportRules | None:
-        """Return the support rules of the signed penalty."""
-        return self.penalty.support_rules
-
-    @property
-    def max_cardinality(self) -> int:
-        """Return the largest number of variables of a unit for the signed penalty."""
-        return self.penalty.max_cardinality
+    # These members are those of φ: the sign does not change them.
+    has_loading_bound = _read_signed_penalty("has_loading_bound")
+    has_uniform_threshold = _read_signed_penalty("has_uniform_threshold")
+    support_rules = _read_signed_penalty("support_rules")
+    max_cardinality = _read_signed_penalty("max_cardinality")
+    screen = _read_signed_penalty("screen")
+    start_score = _read_signed_penalty("start_score")
+    count_selected = _read_signed_penalty("count_selected")
+    select_pattern = _read_signed_penalty("select_pattern")
+    gamma_max = _read_signed_penalty("gamma_max")
 
     @property
     def relaxation(self) -> NonNegative:
@@ -563,10 +560,6 @@ class NonNegative(Penalty):
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Compute the signed penalty and its gradient at the positive part of C, which may be zero in a unit."""
         return self.penalty.evaluate(np.maximum(C, 0))
-
-    def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask of variables that may be active for the signed penalty."""
-        return self.penalty.screen(norms, mu)
 
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """Compute the activity ratio of the positive part; it is zero for negative correlations."""
@@ -581,30 +574,14 @@ class NonNegative(Penalty):
         """Return the penalty of unit j alone."""
         return NonNegative(self.penalty.select_unit(j))
 
-    def start_score(self, norms: Array) -> Array:
-        """Return the start scores of the signed penalty."""
-        return self.penalty.start_score(norms)
-
-    def count_selected(self, pattern: Array) -> Array:
-        """Count what the cardinality of the signed penalty limits, per unit."""
-        return self.penalty.count_selected(pattern)
-
-    def select_pattern(self, scores: Array, counts: Array) -> Array:
-        """Return the pattern that the signed penalty selects by the scores."""
-        return self.penalty.select_pattern(scores, counts)
-
     def with_sign(self, other: Penalty) -> NonNegative:
         """Return another penalty with non-negative loadings."""
         return NonNegative(other)
 
     def at_cardinality(self, k: Array) -> NonNegative:
-        """Return the penalty for other numbers of variables."""
+        """Return the penalty for other numbers of variables, (m,)."""
         return NonNegative(self.penalty.at_cardinality(k))
 
     def at_gamma(self, gamma: Array) -> NonNegative:
-        """Return the penalty at another γ."""
+        """Return the penalty at another γ, (m,)."""
         return NonNegative(self.penalty.at_gamma(gamma))
-
-    def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute the γ of the signed penalty at which no variable is active."""
-        return self.penalty.gamma_max(norms, mu)

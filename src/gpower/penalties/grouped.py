@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -143,6 +143,7 @@ class GroupCardinality(GroupedPenalty):
         return GroupCardinality(self.rules, k)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
+        """Compute infinity for selected groups, and for others √s over the smallest √s of a selected one, (g, m)."""
         active = (self._compute_group_shares(group_norms_sq) > 0) & (group_norms_sq > 0)
         smallest = np.min(np.where(active, group_norms_sq, np.inf), axis=0)
         ratio = np.sqrt(group_norms_sq / np.maximum(smallest, float(np.finfo(group_norms_sq.dtype).tiny)))
@@ -151,16 +152,23 @@ class GroupCardinality(GroupedPenalty):
 
 @dataclass(frozen=True, eq=False)
 class WeightedPenalty(GroupedPenalty):
-    """A penalty with the threshold γ times the weight of a group."""
+    """A penalty with a threshold for every group: group g is active in unit j where √s_g^power exceeds γⱼw_g."""
 
     gamma: Array  # (m,)
+    #: Power of √s that is compared with γw.
+    power: ClassVar[int]
 
     def _group_thresholds(self, like: Array) -> Array:
         """Return γw of every group, (g, m) in the dtype of `like`, zero for required groups."""
         return np.asarray(np.where(self.rules.required, 0, self.rules.group_costs) * self.gamma, like.dtype)
 
+    def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
+        """Compute √s over the threshold (γw)^(1/power) of every group, (g, m), given s."""
+        thresholds = self._group_thresholds(group_norms_sq) ** (1 / self.power)
+        return np.sqrt(group_norms_sq) / np.maximum(thresholds, get_min_divisor(group_norms_sq))
+
     def at_gamma(self, gamma: Array) -> Self:
-        """Return the penalty at another γ."""
+        """Return the penalty at another γ, (m,)."""
         return replace(self, gamma=gamma)
 
     def screen(self, norms: Array, mu: Array) -> Array:
@@ -191,17 +199,13 @@ class WeightedPenalty(GroupedPenalty):
     def _max_group_gammas(self, norms: Array, mu: Array) -> Array:
         """Compute the smallest γ at which each group is surely inactive, (g, m); infinite for groups without weight."""
         weight = np.where(self.rules.required, 0, self.rules.group_costs)
-        statistic = self._threshold_statistic(self._max_group_norms(norms, mu))
+        statistic = self._max_group_norms(norms, mu) ** self.power
         return np.where(weight > 0, statistic / np.where(weight > 0, weight, 1), np.where(statistic > 0, np.inf, 0))
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
         """Compute the largest γ, (m,), at which a group with a weight can be active; zero if no group has a weight."""
         largest = self._max_group_gammas(norms, np.asarray(mu, float))
         return np.broadcast_to(np.max(np.where(np.isfinite(largest), largest, 0), axis=0), len(mu)).astype(float)
-
-    @abstractmethod
-    def _threshold_statistic(self, group_norms: Array) -> Array:
-        """Return the statistic that is compared with γw, (g, m), given √s: s or √s."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -217,6 +221,8 @@ class GroupL0(WeightedPenalty):
     [6.0, -1.0]
     """
 
+    power = 2
+
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Compute the sums of the excess of the squares over γw, (m,), and the gradient, (n, m)."""
         rules = self.rules
@@ -224,13 +230,6 @@ class GroupL0(WeightedPenalty):
         excess = rules.group_norms_sq(C) - self._group_thresholds(C)
         active = excess > 0
         return np.sum(excess * active, axis=0), 2 * C * rules.broadcast_to_variables(active)
-
-    def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        thresholds = np.sqrt(self._group_thresholds(group_norms_sq))
-        return np.sqrt(group_norms_sq) / np.maximum(thresholds, get_min_divisor(group_norms_sq))
-
-    def _threshold_statistic(self, group_norms: Array) -> Array:
-        return group_norms * group_norms
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,6 +244,8 @@ class GroupL1(WeightedPenalty):
     16.0
     """
 
+    power = 1
+
     def evaluate(self, C: Array) -> tuple[Array, Array]:
         """Compute the sums of squares of the soft-thresholded norms, (m,), and the gradient, (n, m)."""
         rules = self.rules
@@ -252,10 +253,3 @@ class GroupL1(WeightedPenalty):
         norms = np.sqrt(rules.group_norms_sq(C))
         excess = np.maximum(norms - self._group_thresholds(C), 0)
         return np.sum(excess * excess, axis=0), 2 * C * rules.broadcast_to_variables(excess * safe_reciprocal(norms))
-
-    def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        thresholds = self._group_thresholds(group_norms_sq)
-        return np.sqrt(group_norms_sq) / np.maximum(thresholds, get_min_divisor(group_norms_sq))
-
-    def _threshold_statistic(self, group_norms: Array) -> Array:
-        return group_norms

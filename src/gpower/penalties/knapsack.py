@@ -16,11 +16,13 @@ from gpower._utils.arrays import Array
 
 #: Relative excess over the capacity that is accepted as rounding of a sum of costs.
 RELATIVE_COST_TOLERANCE = 1e-9
-#: Largest number of swaps that improve the greedy selection.
+#: Largest number of swaps that improve the greedy selection. Without swaps 50 to 3000 items of random costs take 1.3 to
+#: 3.6 times as long.
 MAX_KNAPSACK_SWAPS = 16
 #: Number of selected items, and of unselected ones, that a swap considers, in the order of value per cost.
 SWAP_WINDOW = 64
-#: Largest number of items that are sorted without discarding most of them first.
+#: Largest number of items that are sorted without discarding most of them first. With 20,000 items of random costs this
+#: saves 3.6 of 5.1 ms, and two components of 15,000 variables with a budget take 3.7 instead of 5.3 s.
 MAX_UNFILTERED_ITEMS = 1024
 
 
@@ -108,14 +110,15 @@ def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
 
 
 def _cumulate_costs_and_values(v: Array, c: Array) -> tuple[Array, Array]:
-    """Return the total cost and value of the first i items, for i = 0, …, n, each (n + 1,)."""
+    """Return the total costs c and values v, each (n,), of the first i items, for i = 0, …, n, each (n + 1,)."""
     return np.append(0.0, np.cumsum(c)), np.append(0.0, np.cumsum(v))
 
 
 def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[Array, Array]:
     """Return the masks of the items that every selection better than `best_value` contains, and that none contains.
 
-    v and c, (n,), are sorted by decreasing v/c. The masks do not overlap.
+    The costs of a selection sum to `capacity` at most. v and c, (n,), are sorted by decreasing v/c. The masks do not
+    overlap.
     """
     threshold = best_value * (1 - 1e-12)
     always_out = v + _bound_without_item(v, c, capacity - c) < threshold
@@ -163,7 +166,11 @@ def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> A
 
 
 def _trace_selection(origins: list[Array], last_item: int, position: int, n: int) -> Array:
-    """Return the mask of the items in a sum, following its origins; a negative origin includes the item."""
+    """Return the mask, (n,), of the items in a sum, following its origins; a negative origin includes the item.
+
+    `position` is that of the sum in the list after item `last_item`. ``origins[i][k]`` is the position, in the list
+    before item i, of the sum from which sum k of the list after it came.
+    """
     mask = np.zeros(n, bool)
     for i in range(last_item, -1, -1):
         origin = int(origins[i][position])

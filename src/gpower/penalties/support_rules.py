@@ -146,34 +146,24 @@ class SupportRules:
         `max_cost`, (m,) or (1,), includes the required groups, which are always selected, even if they cost more.
         Groups of squared norm zero may be selected too.
         """
-        budget = np.maximum(max_cost - self.required_cost, 0)  # (m,) or (1,)
-        if self.uniform_cost and np.all(budget == budget[0]):
-            return self._select_largest_groups(group_norms_sq, self._count_affordable(budget[0]))
-        columns = [
-            self.select_unit(j)._select_unit_groups(group_norms_sq[:, j], float(unit_budget))
-            for j, unit_budget in enumerate(np.broadcast_to(budget, group_norms_sq.shape[1]))
-        ]
-        return np.column_stack(columns)
-
-    def _count_affordable(self, budget: float) -> int:
-        """Return the number of groups of the uniform cost that a budget pays for."""
-        return int(budget / self.uniform_cost * (1 + RELATIVE_COST_TOLERANCE))
-
-    def _select_largest_groups(self, group_norms_sq: Array, n_groups: int) -> Array:
-        """Return the mask, (g, m), of the required groups and the `n_groups` largest others in every unit."""
-        mask = np.zeros(group_norms_sq.shape, bool)
-        if n_groups:
-            rows = find_largest_rows(np.where(self.required, -1, group_norms_sq), min(n_groups, self.n_groups))
-            mask[rows, np.arange(group_norms_sq.shape[1])] = True
-        return mask | self.required
-
-    def _select_unit_groups(self, group_norms_sq: Array, budget: float) -> Array:
-        """Return the mask, (g,), of the required groups of a single unit and the best others within a budget."""
-        if self.uniform_cost:
-            return self._select_largest_groups(group_norms_sq[:, None], self._count_affordable(budget))[:, 0]
-        selected = self.required[:, 0].copy()
-        optional = np.flatnonzero(~selected)
-        selected[optional[solve_knapsack(group_norms_sq[optional], self.group_costs[optional, 0], budget)]] = True
+        shape = group_norms_sq.shape
+        budget = np.broadcast_to(np.maximum(max_cost - self.required_cost, 0), shape[1])
+        selected = np.broadcast_to(self.required, shape).copy()
+        if not self.uniform_cost:
+            costs = np.broadcast_to(self.group_costs, shape)
+            for j in range(shape[1]):
+                optional = np.flatnonzero(~selected[:, j])
+                is_best = solve_knapsack(group_norms_sq[optional, j], costs[optional, j], float(budget[j]))
+                selected[optional[is_best], j] = True
+            return selected
+        counts = (budget / self.uniform_cost * (1 + RELATIVE_COST_TOLERANCE)).astype(int)
+        optional_norms_sq = np.where(self.required, -1, group_norms_sq)
+        # Units of one number of groups are ordered together.
+        units = [slice(None)] if np.all(counts == counts[0]) else [slice(j, j + 1) for j in range(shape[1])]
+        for unit, count in zip(units, counts.tolist(), strict=False):
+            if count:
+                rows = find_largest_rows(optional_norms_sq[:, unit], min(count, self.n_groups))
+                np.put_along_axis(selected[:, unit], rows, True, axis=0)
         return selected
 
     def select_fractional_groups(self, group_norms_sq: Array, max_cost: Array) -> Array:
@@ -216,9 +206,9 @@ class SupportRules:
         """Return the rules of unit j, with one column; these rules themselves if all units share them."""
         if self.is_shared_by_units:
             return self
-        columns = {name: _take_unit_column(getattr(self, name), j) for name in ("group_costs", "required", "excluded")}
-        required_cost = self.required_cost if self.required_cost.size == 1 else self.required_cost[j : j + 1]
-        return replace(self, **columns, required_cost=required_cost)
+        arrays = {name: getattr(self, name) for name in ("group_costs", "required", "excluded", "required_cost")}
+        columns = {name: a if a.shape[-1] == 1 else a[..., j : j + 1] for name, a in arrays.items()}
+        return replace(self, **columns)
 
     def restrict(self, idx: Array) -> SupportRules:
         """Return the rules of the variables `idx` alone; `required_cost` still includes the other required groups.
@@ -236,8 +226,3 @@ class SupportRules:
         """Return the rules with cost one for every group."""
         ones = np.ones((self.n_groups, 1))
         return replace(self, group_costs=ones, required_cost=np.sum(ones * self.required, axis=0))
-
-
-def _take_unit_column(values: Array, j: int) -> Array:
-    """Return column j of (n, m), or the only column of (n, 1)."""
-    return values if values.shape[1] == 1 else values[:, j : j + 1]

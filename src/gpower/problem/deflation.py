@@ -15,6 +15,12 @@ rule                change                                          what is left
 The projection leaves variance along earlier loadings once loadings overlap; the orthogonalised projection does not.
 Schur deflation works on the samples: what is left is uncorrelated with the earlier scores. All three keep AᵀA positive
 semidefinite.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``combine(Z)`` is A Z for Z of shape
+(n, m), ``correlate(Y)`` is AᵀY, ``inner(X, Y, C)`` is XᵀY and ``squared_norms(Y, C)`` its diagonal for X = Y, both on
+the host, with C = AᵀY. Y and X, (p, m), are sample-space vectors; of a covariance AᵀA, which has p = n and no samples,
+they are coefficients u of vectors A u. Z, (n, m), are loadings. Y, Z and C are where the matrix is, on the host or a
+device, in its dtype; ``norm_tolerance`` and ``precision`` are the rounding errors of a norm and of a relative change.
 """
 
 from __future__ import annotations
@@ -113,11 +119,16 @@ class ProjectionDeflation(DeflationRule):
     """Deflation that leaves nothing along z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
+        """Compute the change −(A z)zᵀ for z of shape (n_features, 1)."""
         y = operator.combine(z)
         return DeflationUpdate(y, z, _compute_deflated_norms_sq(operator, y, z))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """Compute the correlations with A_j = A P₁…P_{j−1}, where P = I − zzᵀ; the norms are those of A itself."""
+        """Compute the correlations with A_j = A P₁…P_{j−1}, where Pᵢ = I − zᵢzᵢᵀ for column i of Z.
+
+        Column j of `view_loadings` defines the direction on A_j. The norms are those of A itself: the projections do
+        not change columns outside the supports of Z.
+        """
         U, V = self._compute_removed_directions(Z), view_loadings.copy()
         m = U.shape[1]
         # A_j v_j = A (P₁…P_{j−1} v_j): apply the projections to v_j, the last one first, then multiply by A once.
@@ -140,11 +151,13 @@ class OrthogonalizedDeflation(ProjectionDeflation):
     """Deflation that leaves nothing in the span of all z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
+        """Compute the change −(A q)qᵀ, where q is z, (n_features, 1), without its part in the removed directions."""
         # The directions removed so far are orthonormal, provided that this rule removed them all.
         z = _orthogonalize_loadings(z, operator.split_deflation()[3])
         return super()._compute_update(operator, z) if z.any() else None
 
     def _compute_removed_directions(self, Z: Array) -> Array:
+        """Return the columns of Z, (n_features, m), each orthogonalised against those before it."""
         U = Z.copy()
         for j in range(1, U.shape[1]):
             U[:, j : j + 1] = _orthogonalize_loadings(U[:, j : j + 1], U[:, :j])
@@ -155,6 +168,7 @@ class SchurDeflation(DeflationRule):
     """Deflation that leaves nothing correlated with A z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
+        """Compute the change −x(Aᵀx)ᵀ, where x is A z normalised, for z of shape (n_features, 1)."""
         y = operator.combine(z)
         c = operator.correlate(y)
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
@@ -165,7 +179,9 @@ class SchurDeflation(DeflationRule):
         return DeflationUpdate(x, t, _recompute_cancelled_norms_sq(operator, x, t, norms_sq))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
-        """Compute the correlations with A_j, the matrix without its part along the scores before j.
+        """Compute the correlations with A_j, the matrix without its part along the scores of the columns of Z before j.
+
+        Column j of `view_loadings` defines the direction on A_j.
 
         The orthonormal basis of the scores is built from their inner products alone, on the host in float64. A score
         that the earlier ones explain up to rounding gets zero coefficients.

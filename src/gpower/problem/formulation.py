@@ -12,6 +12,12 @@ variance            samples on `Stiefel` (‖A z‖₂) or in the        ``varia
                     `Cube` (‖A z‖₁)
 block size          one unit, or a block with weights μ            ``method``, ``mu``
 ==================  ============================================  ======================================
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place, with
+p = n. A problem has m units with weights μ, (m,), on the host: the components of a block, independent starts of one
+component, or a single one. A `Point` has the sample-space units X, (p, m), and their weighted correlations C = μ∘AᵀX,
+(n, m), where the matrix is, on the host or a device, in its dtype. φ is a penalty, a function of C alone, and φ′(C),
+(n, m), its gradient; the loadings at a point are the normalised columns of φ′(C).
 """
 
 from __future__ import annotations
@@ -36,7 +42,7 @@ class PenaltyObjective:
     penalty: Penalty
 
     def value_and_gradient(self, x: CorrelationStart | Point) -> tuple[float, Array]:
-        """Return φ(C), summed over units, and φ′(C), (n_features, m), in the memory of C."""
+        """Return φ(C) at the point or start x, summed over units, and φ′(C), (n_features, m), in the memory of C."""
         return self.penalty.value_and_gradient(x.C)
 
 
@@ -52,7 +58,7 @@ class RegularizedObjective:
     omega: float
 
     def value_and_gradient(self, x: Point) -> tuple[float, Point]:
-        """Return φ(C) and the gradient, the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩, as a `Point`.
+        """Return φ(C) at the point x and the gradient, the linear function ⟨φ′(C), ·⟩ + ω⟨X, ·⟩, as a `Point`.
 
         This `Point` is a pair (ωX, φ′(C)) for `RegularizedSet`, not a point of the set.
         """

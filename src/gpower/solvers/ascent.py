@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from gpower._utils.arrays import stable_argmax
 from gpower.feasible_sets import FeasibleSet
 
 #: Largest relative decrease of the objective in one step that is attributed to rounding; a larger one is an error.
@@ -237,6 +238,11 @@ def maximize(
             break
     last = AscentState(len(history) - 1, value, point, gradient, feasible_set, history[0])
     return AscentResult(last, status, np.asarray(history))
+
+
+def select_best_result(results: Sequence[AscentResult]) -> AscentResult:
+    """Return the ascent with the largest value, the first of equal ones; there must be at least one."""
+    return results[stable_argmax(np.array([result.value for result in results]))]
 
 
 class Trace:

@@ -1,4 +1,9 @@
-"""Find γ for a given number of active variables: bisection with warm starts, and a separate bracket for each unit."""
+"""Find γ for a given number of active variables: bisection with warm starts, and a separate bracket for each unit.
+
+Terms: a problem has n variables and m units, the components of a block or a single one. γ, (m,), float64 on the host,
+is the absolute level of the penalty of each unit, not a share of the largest useful one. C, (n, m), are the weighted
+correlations of a point with the variables and Z, (n, m), loadings, both where the matrix is, on the host or a device.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +18,8 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
 from gpower.solvers.working_set import AscentSettings, ascend
 
-#: Largest number of bisections; the active set may jump over the requested number of variables.
+#: Largest number of bisections, enough to narrow a bracket to rounding. The active set may jump over the requested
+#: number of variables at every γ.
 MAX_BISECTIONS = 48
 #: Width of a bracket, relative to the largest useful γ, below which values of γ differ by rounding only.
 MIN_RELATIVE_BRACKET = 1e-9
@@ -59,8 +65,12 @@ def calibrate_gamma(
     previous = start
     best: CalibrationResult | None = None
     for _ in range(MAX_BISECTIONS):
-        result = _solve_at_gamma(set_problem_gamma(problem, gamma), gamma, previous, start, settings)
-        previous, active = result.result.point, result.active_counts
+        at_gamma = set_problem_gamma(problem, gamma)
+        values, _ = at_gamma.penalty.evaluate(previous.C)
+        first = previous if np.all(values > 0) else start  # a unit without active variables would not move
+        result = CalibrationResult(at_gamma, gamma, ascend(at_gamma, first, settings))
+        previous = result.result.point
+        active = result.active_counts
         if best is None or _count_misfit(active, cardinalities) < _count_misfit(best.active_counts, cardinalities):
             best = result
         if np.all(active == cardinalities):
@@ -97,15 +107,3 @@ def _count_misfit(active_counts: Array, cardinalities: Array) -> tuple[int, int]
     """Return how many variables the units lack in total, and how many they have in excess; both arguments are (m,)."""
     excess = active_counts - cardinalities
     return int(np.maximum(-excess, 0).sum()), int(np.maximum(excess, 0).sum())
-
-
-def _solve_at_gamma(
-    problem: Problem, gamma: Array, previous: Point, start: Point, settings: AscentSettings
-) -> CalibrationResult:
-    """Ascend from the previous solution, or from the first start if a unit has no active variable there at this γ.
-
-    `problem` already is at `gamma`, (m,), absolute, which is only stored in the result. `previous` and `start` are
-    points of m units; `previous.C`, (n, m), decides which of the two is used.
-    """
-    values, _ = problem.penalty.evaluate(previous.C)
-    return CalibrationResult(problem, gamma, ascend(problem, previous if np.all(values > 0) else start, settings))

@@ -2,28 +2,33 @@
 
 `solve_component` is the first of the three levels of the solver. Components in sequence are found by
 `gpower.solvers.sequential`, components together by `gpower.solvers.joint`.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
+has m units, one for each component of a block. Z, (n, m), are loadings and C = μ∘AᵀX, (n, m), the correlations of a
+`Point` of m units X with weights μ; both are where the matrix is, on the host or a device. γ, (m,), is the absolute
+level of a penalty, on the host, NaN for a kind of sparsity without γ.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, orient, stable_argmax, take_rows, to_host
+from gpower._utils.arrays import Array, asarray_like, embed_rows, max_or_zero, orient, take_rows, to_host
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.formulation import Problem
-from gpower.solvers.ascent import AscentResult
-from gpower.solvers.block import improve_block, should_search_units, solve_units_in_turn
+from gpower.solvers.ascent import AscentResult, select_best_result
 from gpower.solvers.calibration import calibrate_gamma, resize_support
-from gpower.solvers.initialization import ColumnStarts, StartContext
+from gpower.solvers.joint.block import improve_block, should_search_units, solve_units_in_turn
 from gpower.solvers.local_search import improve_penalized, refit_and_swap
 from gpower.solvers.min_cardinality import find_min_cardinality
 from gpower.solvers.refit import AUTO_REFIT, refit_loadings
-from gpower.solvers.results import AscentSolution, ComponentResult
 from gpower.solvers.specification import CalibratedPenalty, ExactCardinality, FitSpec, MinCardinality, PenaltyLevel
+from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import ascend
 
 #: Screened columns are gathered once when no more than this share is left.
@@ -41,6 +46,108 @@ RESIZED_SUPPORT_NOTE = (
     "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
     "largest loadings, or filled with the most correlated variables, and refitted."
 )
+
+#: Fields of `ComponentResult` with one entry per component or per ascent.
+_FIGURES = ("gamma", "objective", "gap", "n_iter", "converged")
+
+
+@dataclass(frozen=True, eq=False)
+class ComponentResult:
+    """Components and how they were found.
+
+    Attributes
+    ----------
+    Z : ndarray of shape (n_features, m)
+        Unit loadings, or zero columns, in the memory of the matrix. All other arrays but `ascent_loadings` are on the
+        host.
+    gamma : ndarray of shape (m,)
+        Absolute γ; NaN where there is none.
+    objective, gap, n_iter, converged : ndarray
+        Value, stationarity gap, number of steps and convergence of the ascents: one entry per component, a single one
+        for a block.
+    notes : tuple of str
+        Sentences for the user.
+    ascent_loadings : ndarray of shape (n_features, m) or None
+        Loadings at the end of the ascents, before the refit; None if they are those of `Z`.
+    """
+
+    Z: Array
+    gamma: Array
+    objective: Array
+    gap: Array
+    n_iter: Array
+    converged: Array
+    notes: tuple[str, ...] = ()
+    ascent_loadings: Array | None = None
+
+    @classmethod
+    def from_loadings(cls, Z: Array, gamma: Array) -> ComponentResult:
+        """Return a result for loadings Z, (n, m), that no ascent has found, for instance zeros or a warm start.
+
+        `gamma` is (m,). Its objective and its gap are zero, and it counts as converged after no step.
+        """
+        return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
+
+    @classmethod
+    def from_ascent(
+        cls,
+        Z: Array,
+        gamma: Array,
+        value: float,
+        ascent: AscentResult,
+        *,
+        notes: tuple[str, ...] = (),
+        ascent_loadings: Array | None = None,
+    ) -> ComponentResult:
+        """Return a component or a block with the loadings Z, the objective `value` and the figures of one ascent.
+
+        The other arguments are as the attributes. Reading the gap of the ascent costs one product with the matrix.
+        """
+        return cls(
+            Z=Z,
+            gamma=gamma,
+            objective=np.array([value]),
+            gap=np.array([ascent.gap]),
+            n_iter=np.array([ascent.n_iter]),
+            converged=np.array([ascent.converged]),
+            notes=notes,
+            ascent_loadings=ascent_loadings,
+        )
+
+    @classmethod
+    def concatenate(cls, units: Sequence[ComponentResult]) -> ComponentResult:
+        """Return components that were found in sequence, `units`, as one result; all have the same n_features."""
+        ends = [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
+        return cls(
+            Z=np.hstack([unit.Z for unit in units]),
+            **{name: np.concatenate([getattr(unit, name) for unit in units]) for name in _FIGURES},
+            ascent_loadings=np.hstack(ends),
+            notes=tuple(dict.fromkeys(note for unit in units for note in unit.notes)),
+        )
+
+    def restrict(self, idx: Array, restricted_operator: Operator) -> ComponentResult:
+        """Return the loadings on the columns `idx`, which make up `restricted_operator`; all others must be zero.
+
+        They are moved to the memory of `restricted_operator`, which may be a Gram matrix on the host.
+        """
+        return self._map_loadings(lambda Z: restricted_operator.to_backend(take_rows(Z, idx)))
+
+    def embed(self, idx: Array, operator: Operator) -> ComponentResult:
+        """Return loadings on the columns `idx` of an operator as loadings on all of its columns, in its memory."""
+        like = operator.column_norms
+        return self._map_loadings(lambda Z: embed_rows(Z, idx, like.size, like))
+
+    def reorder(self, order: Array) -> ComponentResult:
+        """Return the components in another order; the figures of a block, one for all components, stay as they are."""
+        m = self.Z.shape[1]
+        arrays = {name: getattr(self, name) for name in _FIGURES}
+        reordered = {name: values[order] for name, values in arrays.items() if values.size == m}
+        return replace(self._map_loadings(lambda Z: Z[:, asarray_like(Z, order)]), **reordered)
+
+    def _map_loadings(self, transform: Callable[[Array], Array]) -> ComponentResult:
+        """Return the result with `Z` and `ascent_loadings` replaced by ``transform(loadings)``."""
+        ends = None if self.ascent_loadings is None else transform(self.ascent_loadings)
+        return replace(self, Z=transform(self.Z), ascent_loadings=ends)
 
 
 def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> ComponentResult:
@@ -70,16 +177,17 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
         return _solve_ordinary_pca(operator, spec)
     norms = sparsity.sample_set.compute_max_correlations(operator)  # (n,): ‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube
     gamma = sparsity.compute_gamma(norms, mu)
+    no_component = ComponentResult.from_loadings(np.zeros_like(operator.column_norms, shape=(n, mu.size)), gamma)
     if max_or_zero(norms) <= operator.norm_tolerance:  # the matrix is zero up to rounding
-        return _make_zero_result(operator, gamma)
+        return no_component
     problem, columns = _screen_problem(sparsity.make_problem(operator, norms, mu, spec.regularization), norms)
     if columns.size == 0:
-        return _make_zero_result(operator, gamma)
+        return no_component
     if columns.size < n:
         norms = take_rows(norms, columns)
         spec = spec.restrict(columns)
-    solution = _solve_problem(StartContext(problem, norms, rng, spec.settings.callback), gamma, spec)
-    result = ComponentResult.from_solution(solution, orient(solution.Z))
+    result = _solve_problem(StartContext(problem, norms, rng, spec.settings.callback), gamma, spec)
+    result = replace(result, Z=orient(result.Z))
     return result if columns.size == n else result.embed(columns, operator)
 
 
@@ -97,12 +205,12 @@ def _screen_problem(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     return problem.restrict(columns), columns
 
 
-def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> ComponentResult:
     """Solve a screened problem by the method that suits its kind of sparsity.
 
     The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
     `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
-    `gpower.solvers.block` makes the penalties of single units from it: the problem has its level already.
+    `gpower.solvers.joint.block` makes the penalties of single units from it: the problem has its level already.
     """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):
@@ -123,7 +231,7 @@ def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
     return points or ColumnStarts(n_starts).choose_points(context)
 
 
-def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> ComponentResult:
     """Ascend from every start, search locally near the best ends, and refit the best one.
 
     The value of the solution is that of the ascent, not of the refitted loadings.
@@ -134,13 +242,17 @@ def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> As
         starts.append(solve_units_in_turn(context, gamma, spec))
     results = [ascend(problem, start, spec.settings) for start in starts]
     improved = [_improve_result(context, result, gamma, spec) for result in _select_distinct_results(results)]
-    best = _select_best_result(improved)
+    best = select_best_result(improved)
     Z = refit_loadings(problem, best.point, spec.refit, tol=spec.settings.tol, max_iter=spec.settings.max_iter)
-    return AscentSolution(Z, gamma, best.value, best, ascent_loadings=problem.compute_loadings(best.point))
+    ends = problem.compute_loadings(best.point)
+    return ComponentResult.from_ascent(Z, gamma, best.value, best, ascent_loadings=ends)
 
 
 def _improve_result(context: StartContext, result: AscentResult, gamma: Array, spec: FitSpec) -> AscentResult:
-    """Search near the end of an ascent with a penalty; other kinds of sparsity are not searched here."""
+    """Return `result`, the end of an ascent, or a better ascent near it for a penalty; γ, (m,), is absolute.
+
+    Other kinds of sparsity are not searched here.
+    """
     if should_search_units(context, spec):
         return improve_block(context, result, gamma, spec)
     is_penalized = isinstance(spec.sparsity, PenaltyLevel) and context.problem.is_single_l2_unit
@@ -149,18 +261,13 @@ def _improve_result(context: StartContext, result: AscentResult, gamma: Array, s
     return result
 
 
-def _select_best_result(results: Sequence[AscentResult]) -> AscentResult:
-    """Return the ascent with the largest value, the first of equal ones; there must be at least one."""
-    return results[stable_argmax(np.array([result.value for result in results]))]
-
-
 def _select_distinct_results(results: Sequence[AscentResult]) -> list[AscentResult]:
-    """Return a few ascents with the largest values, no two of them equal."""
+    """Return the `MAX_SEARCHED_RESULTS` ascents with the largest values, best first, the first of equal values."""
     by_value = {round(result.value / max(results[0].value, 1e-300), 9): result for result in reversed(results)}
     return [by_value[value] for value in sorted(by_value, reverse=True)[:MAX_SEARCHED_RESULTS]]
 
 
-def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSolution:
+def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> ComponentResult:
     """Find one component of exact cardinality, with a local search after every ascent, or after the best only.
 
     The value of the solution is μ² times the variance of the refitted loadings.
@@ -168,12 +275,12 @@ def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> AscentSo
     problem = context.problem
     results = [ascend(problem, start, spec.settings) for start in _choose_starts(context, spec)]
     if problem.penalty.max_cardinality > MAX_SUPPORT_TO_SEARCH_ALL:
-        results = [_select_best_result(results)]
+        results = [select_best_result(results)]
     best = refit_and_swap(problem, results, spec.settings, spec.local_search)
-    return AscentSolution(best.Z, gamma, best.value, best.ascent)
+    return ComponentResult.from_ascent(best.Z, gamma, best.value, best.ascent)
 
 
-def _solve_calibrated(context: StartContext, spec: FitSpec) -> AscentSolution:
+def _solve_calibrated(context: StartContext, spec: FitSpec) -> ComponentResult:
     """Find γ by bisection so that the wanted number of variables is active; resize the support where none does.
 
     The penalty of the problem may be at any γ. The levels of `spec` are numbers of variables, or of groups.
@@ -184,20 +291,16 @@ def _solve_calibrated(context: StartContext, spec: FitSpec) -> AscentSolution:
     start = _choose_starts(context, spec)[0]
     calibrated = calibrate_gamma(problem, gamma_max, cardinalities, start, spec.settings)
     ascent = calibrated.result
-    Z = refit_loadings(calibrated.problem, ascent.point, spec.refit)
-    ends = calibrated.problem.compute_loadings(ascent.point)
-    if np.all(calibrated.active_counts == cardinalities):
-        return AscentSolution(Z, calibrated.gamma, ascent.value, ascent, ascent_loadings=ends)
-    refit = spec.refit if spec.refit.powers else AUTO_REFIT
-    support = resize_support(problem.penalty, Z, ascent.point.C, cardinalities)
+    notes: tuple[str, ...] = ()
+    refit, support = spec.refit, None
+    if np.any(calibrated.active_counts != cardinalities):
+        notes = (RESIZED_SUPPORT_NOTE,)
+        refit = spec.refit if spec.refit.powers else AUTO_REFIT
+        unresized = refit_loadings(calibrated.problem, ascent.point, spec.refit)
+        support = resize_support(problem.penalty, unresized, ascent.point.C, cardinalities)
     Z = refit_loadings(calibrated.problem, ascent.point, refit, support)
-    return AscentSolution(Z, calibrated.gamma, ascent.value, ascent, (RESIZED_SUPPORT_NOTE,), ends)
-
-
-def _make_zero_result(operator: Operator, gamma: Array) -> ComponentResult:
-    """Return zero loadings, (n, m) for γ of shape (m,), in the memory of the matrix, found without an ascent."""
-    Z = np.zeros_like(operator.column_norms, shape=(operator.shape[1], gamma.size))
-    return ComponentResult.from_loadings(Z, gamma)
+    ends = calibrated.problem.compute_loadings(ascent.point)
+    return ComponentResult.from_ascent(Z, calibrated.gamma, ascent.value, ascent, notes=notes, ascent_loadings=ends)
 
 
 def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:
@@ -218,3 +321,40 @@ def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:
         converged=np.ones(1, bool),
         notes=(ROTATION_NOTE,) if has_ties else (),
     )
+
+
+def solve_in_turn(
+    operator: Operator,
+    spec: FitSpec,
+    rng: np.random.RandomState,
+    known_units: Sequence[ComponentResult] = (),
+    on_units: Callable[[Sequence[ComponentResult]], object] | None = None,
+    solve: Callable[[Operator, FitSpec, np.random.RandomState], ComponentResult] = solve_component,
+) -> list[ComponentResult]:
+    """Find one component after the other on the whole matrix, deflating in between.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix before any deflation.
+    spec : FitSpec
+        The specification of all components, for the columns of `operator`.
+    rng : RandomState
+    known_units : sequence of ComponentResult
+        The first components, if they were found earlier; their loadings are in the memory of the matrix.
+    on_units : callable, optional
+        Called with all components found so far, after each new one.
+    solve : callable, optional
+        ``solve(operator, spec, rng)`` finds one component of a deflated matrix.
+    """
+    units: list[ComponentResult] = list(known_units)
+    for j in range(len(spec.mu)):
+        # The columns that `solve_component` caches serve this component and its removal only.
+        cached = operator.with_column_cache() if solve is solve_component else operator
+        if j == len(units):
+            units.append(solve(cached, spec.select_unit(j), rng))
+            if on_units is not None:
+                on_units(units)
+        if j + 1 < len(spec.mu):  # a resumed fit has no cached columns: without them it gets the same digits
+            operator = spec.deflation.remove(operator if on_units else cached, units[j].Z[:, 0])
+    return units

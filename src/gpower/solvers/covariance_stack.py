@@ -4,6 +4,9 @@ Folds, subsamples and permuted tables of a small table are many problems of the 
 the time goes into calls of functions on tiny arrays; here each step is one product with the stack of covariances. The
 method is that of `gpower.solvers.component` in short: truncated power iterations from many columns, then swaps of one
 variable while they raise the variance.
+
+Terms: a stack has q covariances of n variables, S of shape (q, n, n), float64 on the host. There are r starts or
+supports; Z are loadings of unit length or zero, with n as the last axis, and `supports`, (r, n), are masks.
 """
 
 from __future__ import annotations
@@ -32,7 +35,7 @@ STACKED_TOLERANCE = 1e-6
 
 
 def can_solve_in_stack(spec: FitSpec, n_features: int) -> bool:
-    """Return whether components of this specification can be found by `find_components_in_stack`.
+    """Return whether components of `spec` in `n_features` variables can be found by `find_components_in_stack`.
 
     They must have exact cardinalities and no rules, starts or settings of their own.
     """
@@ -122,7 +125,10 @@ def solve_covariance_stack(
 
 
 def rank_start_columns(S: Array) -> Array:
-    """Return the columns, (q, n), in the order of the variance that their direction explains, the largest first."""
+    """Return the columns of covariances S, (q, n, n), by the variance that their direction explains: (q, n) indices.
+
+    The column of the largest variance comes first.
+    """
     diagonal = np.maximum(np.diagonal(S, axis1=1, axis2=2), 1e-300)
     explained = np.sum(S**2, axis=1) / diagonal
     return np.argsort(-explained, axis=1, kind="stable")
@@ -146,7 +152,8 @@ def _truncate(W: Array, cardinality: Array) -> Array:
 def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
     """Return the ends of truncated power iterations from the starts, (q, r, n); from a few of them if there are many.
 
-    After a few steps, those of largest variance remain, different ones first.
+    S, (q, n, n), are the covariances and `cardinality`, (q,), the numbers of variables. After a few steps, the starts
+    of largest variance remain, different ones first.
     """
     W, values = starts, np.zeros(starts.shape[:2])
     for step in range(MAX_STACKED_STEPS):
@@ -169,7 +176,7 @@ def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
 def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
     """Return the supports, (r, n), after swaps of one variable for another while the variance rises.
 
-    `covariance_index`, (r,), is the covariance of each support.
+    `covariance_index`, (r,) of int, is the covariance in S, (q, n, n), of each support. No support is empty.
 
     A swap is judged by the variance of the old loadings without one variable, combined with the new variable in the
     best proportion. It is a lower bound on the variance after the swap, so that every swap is a gain.
@@ -219,7 +226,9 @@ def _refit(S: Array, covariance_index: Array, supports: Array) -> tuple[Array, A
 
 
 def _list_columns(supports: Array) -> tuple[Array, Array]:
-    """Return the columns of every support, (r, k), k being the largest size, and which of them belong to it.
+    """Return the columns of the masks `supports`, (r, n), as indices, (r, k), and which of them belong to a support.
+
+    k is the largest size of a support.
 
     A smaller support is filled up with other columns.
     """

@@ -1,24 +1,32 @@
 """Local search: replace a solution by a better neighbour until there is none.
 
-`search_locally` is the only loop. What a neighbour is, and when it is better, is an object:
+`search_locally` is the only loop. What a neighbour is, and when it is better, is a function:
 
-==================== ==================== =================================================================
-neighbourhood        solution             neighbours
-==================== ==================== =================================================================
-`SingleSwaps`        support              one variable out, another in; many swaps at once for large supports
-`GroupSwaps`         selection of groups  one group out, another in, or one more where the costs allow it
-`RefittedSwaps`      refitted component   the swaps above among the most correlated variables, then an ascent
-`PenalizedMoves`     end of an ascent     one variable added, dropped or swapped under a penalty, then an ascent
-==================== ==================== =================================================================
+============================ ==================== ======================================================================
+function                     solution             neighbours
+============================ ==================== ======================================================================
+`find_better_swap`           support              one variable out, another in; many at once for large supports
+`RefittedSwaps.find_better`  refitted component   such swaps among the most correlated variables, then an ascent
+`find_better_penalized`      end of an ascent     one variable added, dropped or swapped under a penalty, then an ascent
+============================ ==================== ======================================================================
 
-Components that are tied by a constraint have their own neighbourhood in `gpower.solvers.joint.search`.
+Swaps of groups are in `gpower.solvers.group_swaps`, those of components under a constraint in
+`gpower.solvers.joint.search`.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
+has one unit: z, (n,), or Z, (n, 1), are its loadings, and C, (n, 1), the weighted correlations μAᵀx of the columns with
+a unit vector x, the scores A z normalised; ``feasible_set.make_point`` makes a `Point` of x and C from A z. These are
+where the matrix is, on the host or a device. S, (n, n), is the covariance of some candidate variables, float64 on the
+host, and λmax(S[P, P]), the largest eigenvalue, is the variance of the best unit loadings on a support P. A support is
+an array of indices on the host.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Protocol, TypeVar
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -26,10 +34,10 @@ from gpower._utils.arrays import Array, embed_rows, normalize_columns, stable_ar
 from gpower.feasible_sets import Point
 from gpower.penalties.elementary import find_largest_rows
 from gpower.penalties.grouped import GroupCardinality
-from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE
 from gpower.penalties.support_rules import SupportRules
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult, maximize
+from gpower.solvers.group_swaps import find_better_groups
 from gpower.solvers.refit import refit_unit
 from gpower.solvers.working_set import AscentSettings, ascend, select_working_set
 
@@ -40,9 +48,12 @@ MIN_SWAP_GAIN, MIN_LARGE_SUPPORT_GAIN = 1e-10, 1e-5
 MAX_TRIED_SWAPS = 4
 #: Power steps after which a neighbour shows whether it is better.
 N_POWER_STEPS = 6
-#: Multiplications of one local search by single swaps, at least two swaps; and by group swaps.
-MAX_SWAP_MULTIPLICATIONS, MAX_GROUP_MULTIPLICATIONS = 5e8, 2e9
-#: A support of more variables than the first may make many swaps at once; one of more than the second is large.
+#: Multiplications of one local search by single swaps, at least two swaps.
+MAX_SWAP_MULTIPLICATIONS = 5e8
+#: Multiplications of one local search by group swaps, at least two swaps.
+MAX_GROUP_MULTIPLICATIONS = 2e9
+#: A support of more variables than the first may make many swaps at once; one of more than the second is large. With
+#: single swaps alone, two components of 300 variables in noise of 200 × 1500 take 1.5 instead of 1.0 s.
 MAX_SINGLE_SWAP_SUPPORT, MAX_SMALL_SUPPORT = 16, 64
 #: Variables outside a support that may come in; for a support of k variables MAX_SWAP_PAIRS/k within these limits,
 #: since one test costs k² times their number.
@@ -54,26 +65,18 @@ MAX_SEARCH_ROUNDS = 5
 #: Above this cardinality there is no local search: its cost is cubic, and with 800 variables the gain is at most 10⁻⁴
 #: on a cohort and a factor model, for five times the time; 0.2 % in noise.
 MAX_SEARCHED_SUPPORT = 512
-#: Group swaps whose variance is computed where no lower bound shows a gain, on supports of at most so many variables.
-MAX_EXACT_SWAPS, MAX_EXACT_SUPPORT = 48, 64
-#: Groups whose entry or exit may rearrange all other groups.
-MAX_REARRANGED_GROUPS = 12
 
 T = TypeVar("T")
 
 
-class Neighbourhood(Protocol[T]):
-    """Rule that finds a better solution near a given one."""
+def search_locally(start: T, find_better: Callable[[T], T | None], max_moves: int) -> T:
+    """Move to better neighbours until there are none, at most `max_moves` times.
 
-    def find_better(self, current: T) -> T | None:
-        """Return a better neighbour of the current solution, or None if there is none."""
-
-
-def search_locally(start: T, neighbourhood: Neighbourhood[T], max_moves: int) -> T:
-    """Move to better neighbours until there are none, at most `max_moves` times."""
+    ``find_better(current)`` returns a better neighbour of a solution, or None if there is none.
+    """
     current = start
     for _ in range(max_moves):
-        better = neighbourhood.find_better(current)
+        better = find_better(current)
         if better is None:
             break
         current = better
@@ -117,12 +120,12 @@ def refit_and_swap(
     for result in by_support.values():
         start = _refit_ascent(problem, result)
         is_searched = local_search and np.count_nonzero(start.Z) <= MAX_SEARCHED_SUPPORT
-        ends.append(search_locally(start, swaps, MAX_SEARCH_ROUNDS if is_searched else 0))
+        ends.append(search_locally(start, swaps.find_better, MAX_SEARCH_ROUNDS if is_searched else 0))
     return ends[stable_argmax(np.array([end.value for end in ends]))]
 
 
 def _encode_support(Z: Array) -> bytes:
-    """Return the indices of the non-zero loadings of one component, (n, 1), as a key of a dictionary."""
+    """Return the indices of the non-zero loadings Z of one component, (n, 1), as a key of a dictionary."""
     return bytes(to_host(np.flatnonzero(Z[:, 0])).tobytes())
 
 
@@ -226,61 +229,53 @@ def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSe
     AscentResult
         An ascent whose value is no smaller.
     """
-    return search_locally(result, PenalizedMoves(problem, settings), MAX_SEARCH_ROUNDS)
+    return search_locally(result, partial(find_better_penalized, problem, settings), MAX_SEARCH_ROUNDS)
 
 
-@dataclass(frozen=True, eq=False)
-class PenalizedMoves:
-    """Neighbourhood of an ascent with a penalty: one variable added, dropped or swapped.
+def find_better_penalized(problem: Problem, settings: AscentSettings, current: AscentResult) -> AscentResult | None:
+    """Return the ascent from the best change of one variable near the end of an ascent; None if f does not rise enough.
 
-    The problem has one unit of ℓ2 variance and no regularization.
-
-    A move is judged by f at the direction that explains most with its variables, after a few steps of the ascent. All
-    moves are evaluated as one batch, on the variables that matter.
+    The problem has one unit of ℓ2 variance with a penalty and no regularization. A variable is added, dropped or
+    swapped. Such a move is judged by f at the direction that explains most with its variables, after a few steps of the
+    ascent. All moves are evaluated as one batch, on the variables that matter.
     """
+    moved = _find_best_move(problem, current)
+    if moved is None:
+        return None
+    start = problem.feasible_set.make_point(problem.operator.combine(moved))
+    better = ascend(problem, start, settings)
+    return better if better.value > current.value * (1 + MIN_LARGE_SUPPORT_GAIN) else None
 
-    problem: Problem
-    settings: AscentSettings
 
-    def find_better(self, current: AscentResult) -> AscentResult | None:
-        """Return the ascent from the best move; None if it does not raise f enough."""
-        moved = self._find_best_move(current)
-        if moved is None:
-            return None
-        start = self.problem.feasible_set.make_point(self.problem.operator.combine(moved))
-        better = ascend(self.problem, start, self.settings)
-        return better if better.value > current.value * (1 + MIN_LARGE_SUPPORT_GAIN) else None
+def _find_best_move(problem: Problem, current: AscentResult) -> Array | None:
+    """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any.
 
-    def _find_best_move(self, current: AscentResult) -> Array | None:
-        """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any.
-
-        There is no move from a component without variables, or with more than MAX_SEARCHED_SUPPORT of them. The moves
-        are listed on the host; the loadings returned are in the memory of C.
-        """
-        problem = self.problem
-        C = current.point.C
-        _, gradient = problem.penalty.evaluate(C)
-        support = to_host(np.flatnonzero(gradient[:, 0]))
-        if not 0 < support.size <= MAX_SEARCHED_SUPPORT:
-            return None
-        W = select_working_set(problem.penalty, C, gradient, support.size + MAX_TRIAL_MOVES)
-        operator = problem.operator.restrict(W).operator  # a Gram matrix on the host, or columns on the device
-        restricted = replace(problem, operator=operator, penalty=problem.penalty.restrict(W))
-        c = to_host(take_rows(C, W))[:, 0]
-        patterns = _list_moved_patterns(np.abs(c), np.isin(W, support))
-        if patterns.shape[1] == 0:
-            return None
-        Z = normalize_columns(patterns * c[:, None]).astype(operator.dtype)
-        for _ in range(N_POWER_STEPS):
-            Z = normalize_columns(patterns * to_host(operator.correlate(operator.combine(operator.to_backend(Z)))))
-        batch = restricted.as_batch(Z.shape[1])
-        start = batch.feasible_set.make_point(operator.combine(operator.to_backend(Z)))
-        points = maximize(batch.objective, batch.feasible_set, start, max_iter=N_POWER_STEPS).point
-        values = to_host(batch.penalty.evaluate(points.C)[0])
-        best = stable_argmax(values)
-        if values[best] <= current.value * (1 + MIN_LARGE_SUPPORT_GAIN):
-            return None
-        return embed_rows(to_host(batch.penalty.loadings(points.C))[:, [best]], W, C.shape[0], C)
+    There is no move from a component without variables, or with more than MAX_SEARCHED_SUPPORT of them. The moves are
+    listed on the host; the loadings returned are in the memory of C.
+    """
+    C = current.point.C
+    _, gradient = problem.penalty.evaluate(C)
+    support = to_host(np.flatnonzero(gradient[:, 0]))
+    if not 0 < support.size <= MAX_SEARCHED_SUPPORT:
+        return None
+    W = select_working_set(problem.penalty, C, gradient, support.size + MAX_TRIAL_MOVES)
+    operator = problem.operator.restrict(W).operator  # a Gram matrix on the host, or columns on the device
+    c = to_host(take_rows(C, W))[:, 0]
+    patterns = _list_moved_patterns(np.abs(c), np.isin(W, support))
+    n_moves = patterns.shape[1]
+    if n_moves == 0:
+        return None
+    Z = normalize_columns(patterns * c[:, None]).astype(operator.dtype)
+    for _ in range(N_POWER_STEPS):
+        Z = normalize_columns(patterns * to_host(operator.correlate(operator.combine(operator.to_backend(Z)))))
+    batch = replace(problem, operator=operator, penalty=problem.penalty.restrict(W)).as_batch(n_moves)
+    start = batch.feasible_set.make_point(operator.combine(operator.to_backend(Z)))
+    points = maximize(batch.objective, batch.feasible_set, start, max_iter=N_POWER_STEPS).point
+    values = to_host(batch.penalty.evaluate(points.C)[0])
+    best = stable_argmax(values)
+    if values[best] <= current.value * (1 + MIN_LARGE_SUPPORT_GAIN):
+        return None
+    return embed_rows(to_host(batch.penalty.loadings(points.C))[:, [best]], W, C.shape[0], C)
 
 
 def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
@@ -347,7 +342,8 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
 def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array) -> tuple[Array, Array, Array]:
     """Compute `swap_test` for many supports: from S[support, support], S[support, outside] and the diagonal outside.
 
-    Leading axes, (..., k, k), (..., k, J) and (..., J), hold the supports, k ≥ 1. S need not be semidefinite. The
+    Leading axes, of `S_inside`, (..., k, k), `S_cross`, (..., k, J), and `outside_variances`, (..., J), hold the
+    supports, k ≥ 1. S need not be semidefinite. The
     result has the shapes (...), (..., k) and (..., k, J). The variables outside may include those of the support: their
     slack means nothing, and the caller overwrites it.
     """
@@ -358,16 +354,11 @@ def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array)
     s = (MIN_SWAP_GAIN * np.max(np.abs(w), axis=-1) + floor)[..., None, None]  # not so small that 1/s overflows
     U, w = U[..., :-1], (value[..., None] - w[..., :-1])[..., None, :] + s  # (..., k, k - 1), (..., 1, k - 1)
     N = np.sum(U * U / w, axis=-1, keepdims=True)  # diagonal of N without u's share, (..., k, 1)
-    c, rest = _transpose_last_axes(u) @ S_cross, _transpose_last_axes(U) @ S_cross  # (..., 1, J), (..., k - 1, J)
+    c, rest = np.swapaxes(u, -1, -2) @ S_cross, np.swapaxes(U, -1, -2) @ S_cross  # (..., 1, J), (..., k - 1, J)
     V = (U / w) @ rest
-    Q = np.sum(rest * rest / _transpose_last_axes(w), axis=-2, keepdims=True)  # (..., 1, J)
+    Q = np.sum(rest * rest / np.swapaxes(w, -1, -2), axis=-2, keepdims=True)  # (..., 1, J)
     quadratic = (c**2 * N + u**2 * Q - 2 * u * c * V + s * (Q * N - V**2)) / (u**2 + s * N)
     return value, u[..., 0], value[..., None, None] + s - outside_variances[..., None, :] - quadratic
-
-
-def _transpose_last_axes(M: Array) -> Array:
-    """Return M with its last two axes exchanged."""
-    return np.swapaxes(M, -1, -2)
 
 
 def swap_search(S: Array, support: Array) -> Array:
@@ -387,38 +378,36 @@ def swap_search(S: Array, support: Array) -> Array:
         so far.
     """
     max_moves = max(2, int(MAX_SWAP_MULTIPLICATIONS / support.size**3))
-    return search_locally(np.sort(support), SingleSwaps(S), max_moves)
+    return search_locally(np.sort(support), partial(find_better_swap, S), max_moves)
 
 
-@dataclass(frozen=True, eq=False)
-class SingleSwaps:
-    """Neighbourhood of a support over a covariance S, (n, n), in float64: one variable out, another in."""
+def find_better_swap(S: Array, support: Array) -> Array | None:
+    """Return the support, (k,), after the best of the swaps that pass the test, sorted; None if none raises λmax.
 
-    S: Array
-
-    def find_better(self, current: Array) -> Array | None:
-        """Return the best of the swaps that pass the test, sorted; None if none raises the variance or none is left."""
-        is_outside = np.ones(self.S.shape[0], bool)
-        is_outside[current] = False
-        outside = np.flatnonzero(is_outside)
-        if outside.size == 0:
-            return None
-        value, u, slack = swap_test(self.S, current, outside)
-        candidates = _propose_swaps(slack, current, outside)
-        target = max(value, 0.0) * (1 + get_min_swap_gain(current))  # a negative value is rounding error
-        values = [lower_bound_variance(self.S, candidate, u) for candidate in candidates]
-        if not max(values, default=0.0) > target:
-            values = [float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1]) for support in candidates]
-        if not max(values, default=0.0) > target:
-            return None
-        return np.sort(candidates[int(np.argmax(values))])
+    S, (n, n), is float64. For a large support the best of the candidates may be many swaps at once.
+    """
+    is_outside = np.ones(len(S), bool)
+    is_outside[support] = False
+    outside = np.flatnonzero(is_outside)
+    if outside.size == 0:
+        return None
+    value, u, slack = swap_test(S, support, outside)
+    candidates = _propose_swaps(slack, support, outside)
+    target = max(value, 0.0) * (1 + get_min_swap_gain(support))  # a negative value is rounding error
+    values = [lower_bound_variance(S, candidate, u) for candidate in candidates]
+    if not max(values, default=0.0) > target:
+        values = [float(np.linalg.eigvalsh(S[np.ix_(candidate, candidate)])[-1]) for candidate in candidates]
+    if not max(values, default=0.0) > target:
+        return None
+    return np.sort(candidates[int(np.argmax(values))])
 
 
 def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> float:
     """Return a lower bound on λmax(S[support, support]): the Rayleigh quotient after some power steps.
 
-    It is far cheaper than the eigenvalue, and enough to show that a swap helps. `start_loadings`, (k,), belong to the
-    positions of `support`, (k,): before a swap, to the variables that are replaced at the same positions.
+    It is cheaper than the eigenvalue (two components of 500 variables in noise of 200 × 1500 take 2.5 instead of
+    5.0 s), and enough to show that a swap helps. `start_loadings`, (k,), belong to the positions of `support`, (k,):
+    before a swap, to the variables that are replaced at the same positions.
     """
     P = S[np.ix_(support, support)]
     z = start_loadings
@@ -440,12 +429,15 @@ def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
     helpful = np.flatnonzero(slack < 0)
     helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
     out, into = np.unravel_index(helpful, slack.shape)
-    tried = [_apply_swaps(support, outside, out[[t]], into[[t]]) for t in range(min(out.size, MAX_TRIED_SWAPS))]
+    tried = [np.array([t]) for t in range(min(out.size, MAX_TRIED_SWAPS))]
     if support.size > MAX_SINGLE_SWAP_SUPPORT:
         distinct = _select_disjoint_swaps(out, into)
         sizes = {distinct.size, distinct.size // 2, distinct.size // 4, distinct.size // 8} - {0, 1}
-        tried += [_apply_swaps(support, outside, out[distinct[:size]], into[distinct[:size]]) for size in sorted(sizes)]
-    return tried
+        tried += [distinct[:size] for size in sorted(sizes)]
+    supports = [support.copy() for _ in tried]
+    for changed, swaps in zip(supports, tried, strict=True):
+        changed[out[swaps]] = outside[into[swaps]]
+    return supports
 
 
 def _select_disjoint_swaps(out: Array, into: Array) -> Array:
@@ -453,26 +445,13 @@ def _select_disjoint_swaps(out: Array, into: Array) -> Array:
 
     `out` and `into`, (n_swaps,), are the variables of each swap, the best swap first.
     """
-    seen_out: set[int] = set()
-    seen_into: set[int] = set()
-    kept = []
+    seen: set[tuple[str, int]] = set()
+    selected = []
     for t, (i, j) in enumerate(zip(out.tolist(), into.tolist(), strict=True)):
-        if i not in seen_out and j not in seen_into:
-            seen_out.add(i)
-            seen_into.add(j)
-            kept.append(t)
-    return np.array(kept, np.intp)
-
-
-def _apply_swaps(support: Array, outside: Array, out: Array, into: Array) -> Array:
-    """Return the support with the variables at positions `out` replaced by those at positions `into` of `outside`.
-
-    `support`, (k,), and `outside` are disjoint arrays of variables. `out` and `into` have equal length, and no position
-    occurs twice in either. The result is a new array in the order of `support`, so that it may be unsorted.
-    """
-    new = support.copy()
-    new[out] = outside[into]
-    return new
+        if seen.isdisjoint({("out", i), ("into", j)}):
+            seen |= {("out", i), ("into", j)}
+            selected.append(t)
+    return np.array(selected, np.intp)
 
 
 def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
@@ -492,148 +471,7 @@ def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_
     Returns
     -------
     ndarray of bool of shape (g,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.penalties.support_rules import SupportRules
-    >>> pairs = SupportRules.from_groups(np.array([0, 0, 1, 1]))
-    >>> group_swap_search(np.diag([1.0, 2.0, 3.0, 1.0]), np.array([True, False]), pairs, 1.0)
-    array([False,  True])
     """
     multiplications_per_move = 4 * S.size * (1 + int(np.count_nonzero(chosen_groups)))
     max_moves = max(2, int(MAX_GROUP_MULTIPLICATIONS / multiplications_per_move))
-    return search_locally(chosen_groups, GroupSwaps(S, rules, cost_limit), max_moves)
-
-
-@dataclass(frozen=True, eq=False)
-class GroupSwaps:
-    """Neighbourhood of a selection of groups, (g,), bool: one group out, another in, or one more if the costs allow it.
-
-    A swap is judged by two vectors: the component without the group that leaves, and its correlations with the group
-    that comes. The variance of their best combination, an eigenvalue of order two, is a lower bound on the variance
-    after the swap; two products give it for all swaps.
-    """
-
-    S: Array
-    rules: SupportRules
-    cost_limit: float
-
-    def find_better(self, current: Array) -> Array | None:
-        """Return the swap with the largest lower bound, or else the best of a few computed exactly; None if no gain."""
-        S = self.S
-        swaps = _list_group_swaps(current, self.rules, self.cost_limit)
-        value, u = _compute_leading_loadings(S, current, self.rules)
-        target = value * (1 + MIN_SWAP_GAIN)
-        bounds = _bound_swap_variances(S, u, swaps, self.rules)
-        if np.max(bounds, initial=0.0) > target:
-            return _apply_group_swap(current, swaps[int(np.argmax(bounds))])
-        n_exact = MAX_EXACT_SWAPS if np.count_nonzero(u) <= MAX_EXACT_SUPPORT else 0
-        candidates = [_apply_group_swap(current, swaps[t]) for t in np.argsort(-bounds, kind="stable")[:n_exact]]
-        candidates += _rearrange_groups(S, u, current, self.rules, self.cost_limit)
-        variances = [_compute_leading_loadings(S, candidate, self.rules)[0] for candidate in candidates]
-        return candidates[int(np.argmax(variances))] if max(variances, default=0.0) > target else None
-
-
-def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
-    """Return the admissible swaps as rows, (n_swaps, 2): a group that leaves, −1 for none, and a group that comes.
-
-    `chosen_groups` is (g,), bool, and `rules` are those of one component, with one column. Required groups never leave.
-    """
-    usable = rules.group_sizes[:, 0] > 0
-    out = np.append(-1, np.flatnonzero(chosen_groups & ~rules.required[:, 0]))
-    into = np.flatnonzero(~chosen_groups & usable)
-    pairs = np.stack(np.meshgrid(out, into, indexing="ij"), axis=-1).reshape(-1, 2)
-    cost = np.append(rules.group_costs[:, 0], 0.0)  # index −1 is the last entry
-    chosen_cost = float(np.sum(rules.group_costs[chosen_groups & ~rules.required[:, 0], 0]))
-    remaining_cost = cost_limit - float(rules.required_cost[0]) - chosen_cost
-    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + 1e-9 * max(cost_limit, 1.0)
-    return np.asarray(pairs[is_affordable])
-
-
-def _rearrange_groups(
-    S: Array, loadings: Array, chosen_groups: Array, rules: SupportRules, cost_limit: float
-) -> list[Array]:
-    """Return selections with one group added or removed and all others chosen again; none where costs are equal.
-
-    This swaps several groups at once, for instance an expensive one for several cheap ones. `loadings`, (n,), are those
-    of the chosen groups, (g,), bool; every selection is (g,), bool.
-    """
-    if rules.uniform_cost or np.count_nonzero(loadings) > MAX_EXACT_SUPPORT:
-        return []
-    pull, cost, forced = rules.mask_excluded((S @ loadings)[:, None]), rules.group_costs[:, 0], rules.required[:, 0]
-    energy = rules.group_norms_sq(pull)[:, 0]
-    order = np.argsort(-energy, kind="stable")
-    into = order[(~chosen_groups & (energy > 0) & (cost <= cost_limit - rules.required_cost[0]))[order]][
-        :MAX_REARRANGED_GROUPS
-    ]
-    out = order[(chosen_groups & ~forced)[order]][::-1][:MAX_REARRANGED_GROUPS]
-    labels = np.arange(len(S))[:, None] if rules.group_labels is None else rules.group_labels[:, None]
-    # One column for each change: first the groups `into` that are forced in, then the groups `out` that are left out.
-    near = np.hstack(
-        [loadings[:, None] + pull * (labels == into) / np.sqrt(energy[into]), loadings[:, None] * (labels != out)]
-    )
-    groups, none = np.arange(chosen_groups.size)[:, None], np.full(MAX_REARRANGED_GROUPS, -1)
-    must = forced[:, None] | (groups == np.append(into, none[: out.size]))
-    energy = rules.group_norms_sq(rules.mask_excluded(S @ near)) * (groups != np.append(none[: into.size], out))
-    room = cost_limit - rules.required_cost[0] - np.append(cost[into], np.zeros(out.size))
-    return list(_fill_cost_limit(energy, cost, must, room * (1 + RELATIVE_COST_TOLERANCE)).T)
-
-
-def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array, cost_limits: Array) -> Array:
-    """Return selections, (g, m), bool: required groups, then groups by squared norm per cost up to the limits.
-
-    `group_norms_sq` and `required`, bool, are (g, m), `group_costs` is (g,). `cost_limits`, (m,), are what the required
-    groups leave. A group with norm zero is selected only if it is required.
-    """
-    chosen, units = required | ((group_costs[:, None] == 0) & (group_norms_sq > 0)), np.arange(cost_limits.size)
-    ratio = np.where(chosen, 0.0, group_norms_sq / np.where(group_costs > 0, group_costs, 1)[:, None])
-    least = float(np.min(group_costs, where=group_costs > 0, initial=np.inf))
-    for row in np.argsort(-ratio, axis=0, kind="stable"):
-        fits = (ratio[row, units] > 0) & (group_costs[row] <= cost_limits)
-        chosen[row[fits], units[fits]] = True
-        cost_limits = cost_limits - np.where(fits, group_costs[row], 0.0)
-        if not np.any(cost_limits >= least):
-            break
-    return chosen
-
-
-def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
-    """Return the selection without group swap[0], −1 for none, and with group swap[1]."""
-    new = np.append(chosen_groups, False)
-    new[swap[0]] = False
-    new[swap[1]] = True
-    return new[:-1]
-
-
-def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRules) -> tuple[float, Array]:
-    """Return the largest variance on the variables of some groups, and its loadings among all variables, (n,).
-
-    Both are zero if the groups, (g,), bool, have no variable that is not excluded.
-    """
-    u = np.zeros(len(S))
-    support = np.flatnonzero(rules.broadcast_to_variables(chosen_groups[:, None])[:, 0] & ~rules.excluded[:, 0])
-    if not support.size:
-        return 0.0, u
-    w, U = np.linalg.eigh(S[np.ix_(support, support)])
-    u[support] = U[:, -1]
-    return float(w[-1]), u
-
-
-def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: SupportRules) -> Array:
-    """Return a lower bound on the variance after each swap, (n_swaps,); see `GroupSwaps`.
-
-    `loadings`, (n,), are those of the current groups; `swaps`, (n_swaps, 2), those of `_list_group_swaps`.
-    """
-    going, at = np.unique(swaps[:, 0], return_inverse=True)
-    labels = np.arange(len(S)) if rules.group_labels is None else rules.group_labels
-    left = loadings[:, None] * (labels[:, None] != going)  # (n, |going|)
-    lengths = np.sqrt(np.sum(left * left, axis=0))
-    left = left / np.where(lengths > 0, lengths, 1)
-    pull = np.where(rules.excluded, 0, S @ left)
-    own = np.sum(left * pull, axis=0)  # (|going|,)
-    inside = rules.group_norms_sq(pull)  # (g, |going|)
-    joint = rules.sum_groups(pull * (np.where(labels[:, None] == labels, S, 0) @ pull))
-    q, b2, d = own[at], inside[swaps[:, 1], at], joint[swaps[:, 1], at]
-    d = d / np.where(b2 > 0, b2, 1)
-    return np.asarray((q + d) / 2 + np.sqrt(((q - d) / 2) ** 2 + b2))
+    return search_locally(chosen_groups, lambda chosen: find_better_groups(S, chosen, rules, cost_limit), max_moves)

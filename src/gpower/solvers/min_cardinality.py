@@ -10,41 +10,42 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from functools import cached_property
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.initialization import StartContext, WarmStart
-from gpower.solvers.results import AscentSolution
 from gpower.solvers.specification import ExactCardinality, FitSpec, MinCardinality
+from gpower.solvers.starts import StartContext, WarmStart
+
+if TYPE_CHECKING:
+    from gpower.solvers.component import ComponentResult
 
 #: A share that is missed by less than this, relatively, counts as reached.
 RELATIVE_SHARE_TOLERANCE = 1e-9
 
 #: Solves the problem of a context at the absolute γ by a specification.
-SolveProblem = Callable[[StartContext, Array, FitSpec], AscentSolution]
+SolveProblem = Callable[[StartContext, Array, FitSpec], "ComponentResult"]
 
 
-class SufficientCardinality(NamedTuple):
-    """A solution that reaches the share, its cardinality, and the variance that must be reached.
+class SizedSolution(NamedTuple):
+    """A component and the cardinality at which it was found: a number of variables, or of groups."""
 
-    If no cardinality reaches it, the solution is that of the largest admissible one.
-    """
-
-    solution: AscentSolution
+    result: ComponentResult
     cardinality: int
-    target_variance: float
 
 
-def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, solve: SolveProblem) -> AscentSolution:
-    """Return the solution with the fewest variables that reaches the share of variance in ``spec.sparsity.levels``.
+def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, solve: SolveProblem) -> ComponentResult:
+    """Return the component with the fewest variables that reaches the share of variance in ``spec.sparsity.levels``.
+
+    If no cardinality reaches it, the component of the largest admissible cardinality is returned.
 
     Parameters
     ----------
     context : StartContext
-        The problem of one component.
+        The problem of one component, on the columns that may be active.
     gamma : ndarray of shape (1,)
         Absolute γ, passed on to `solve`.
     spec : FitSpec
@@ -53,13 +54,12 @@ def find_min_cardinality(context: StartContext, gamma: Array, spec: FitSpec, sol
         ``solve(context, gamma, spec)`` solves the problem at a given cardinality; the sparsity that it gets is the
         `cardinality_spec` with the cardinality as its level.
     """
-    search = _MinCardinalitySearch(context, gamma, spec, solve)
-    return search.find_fewest(search.find_sufficient())
+    return _MinCardinalitySearch(context, gamma, spec, solve).find_fewest()
 
 
 @dataclass(frozen=True, eq=False)
 class _MinCardinalitySearch:
-    """Search for the smallest cardinality of one component."""
+    """Search for the smallest cardinality of one component; the attributes are those of `find_min_cardinality`."""
 
     context: StartContext
     gamma: Array
@@ -75,8 +75,32 @@ class _MinCardinalitySearch:
             return 1, problem.operator.shape[1]
         return max(1, int(rules.required_cost[0])), int(np.count_nonzero(rules.group_sizes[:, 0]))
 
-    def solve_cardinality(self, k: int, spec: FitSpec) -> AscentSolution:
-        """Return the solution with k variables, as a fit with this cardinality finds it.
+    @cached_property
+    def unrestricted_loadings(self) -> Array:
+        """Return the loadings of a component that may use all variables, (n, 1), in the memory of the matrix."""
+        problem = self.context.problem
+        is_free = not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
+        if problem.is_single_l2_unit and is_free:
+            return problem.operator.to_backend(compute_leading_components(problem.operator, 1)[0])
+        return self.solve_cardinality(self.cardinality_range[1], replace(self.spec, local_search=False)).Z
+
+    @cached_property
+    def target_variance(self) -> float:
+        """Return the variance that must be reached: the share of that of the unrestricted component."""
+        share = self.spec.sparsity.levels[0] * (1 - RELATIVE_SHARE_TOLERANCE)
+        return share * self.compute_explained_variance(self.unrestricted_loadings)
+
+    def compute_explained_variance(self, Z: Array) -> float:
+        """Return ‖A z‖² in the norm of the variance that is maximised; Z, (n, 1), is in the memory of the matrix."""
+        problem = self.context.problem
+        return problem.sample_set.support_function(problem.operator, problem.operator.combine(Z)) ** 2
+
+    def reaches_target(self, result: ComponentResult) -> bool:
+        """Return whether a component explains the share of the variance."""
+        return self.compute_explained_variance(result.Z) >= self.target_variance
+
+    def solve_cardinality(self, k: int, spec: FitSpec) -> ComponentResult:
+        """Return the component with k variables, as a fit with this cardinality finds it.
 
         The random numbers are those of a copy of the generator, the same for every k. The penalty of the problem gets
         its level here for an exact cardinality, and from the calibration otherwise.
@@ -89,65 +113,48 @@ class _MinCardinalitySearch:
         context = replace(self.context, problem=problem, rng=deepcopy(self.context.rng))
         return self.solve(context, self.gamma, replace(spec, sparsity=sparsity))
 
-    def compute_explained_variance(self, Z: Array) -> float:
-        """Return ‖A z‖² in the norm of the variance that is maximised; Z, (n, 1), is in the memory of the matrix."""
-        problem = self.context.problem
-        return problem.sample_set.support_function(problem.operator, problem.operator.combine(Z)) ** 2
+    def bisect(self, enough: SizedSolution, too_few: int, spec: FitSpec) -> SizedSolution:
+        """Return a solution with as few variables as bisection finds between one of enough and a number of too few."""
+        while enough.cardinality - too_few > 1:
+            middle = (enough.cardinality + too_few) // 2
+            result = self.solve_cardinality(middle, spec)
+            if self.reaches_target(result):
+                enough = SizedSolution(result, middle)
+            else:
+                too_few = middle
+        return enough
 
-    def solve_unrestricted(self) -> Array:
-        """Return the loadings of a component that may use all variables, (n, 1), in the memory of the matrix."""
-        problem = self.context.problem
-        is_free = not problem.penalty.is_nonnegative and problem.penalty.support_rules is None
-        if problem.is_single_l2_unit and is_free:
-            return problem.operator.to_backend(compute_leading_components(problem.operator, 1)[0])
-        return self.solve_cardinality(self.cardinality_range[1], replace(self.spec, local_search=False)).Z
-
-    def find_sufficient(self) -> SufficientCardinality:
+    def find_sufficient(self) -> SizedSolution:
         """Find a cardinality that reaches the share, by single ascents from the unrestricted component.
 
-        Cardinalities are numbers of groups under support rules. They are doubled until one suffices, then bisected.
+        Cardinalities are doubled until one suffices, then bisected. If none does, it is the largest one.
         """
-        z = self.solve_unrestricted()
-        share = self.spec.sparsity.levels[0]
-        target = share * self.compute_explained_variance(z) * (1 - RELATIVE_SHARE_TOLERANCE)
-        quick_spec = replace(self.spec, start=WarmStart(z), local_search=False)
-        low, high = self.cardinality_range
-        too_few = low - 1
-        k = low
-        solution = self.solve_cardinality(k, quick_spec)
-        while self.compute_explained_variance(solution.Z) < target and k < high:
+        quick_spec = replace(self.spec, start=WarmStart(self.unrestricted_loadings), local_search=False)
+        k, high = self.cardinality_range
+        too_few = k - 1
+        result = self.solve_cardinality(k, quick_spec)
+        while not self.reaches_target(result) and k < high:
             too_few = k
             k = min(2 * k, high)
-            solution = self.solve_cardinality(k, quick_spec)
-        while k - too_few > 1:
-            middle = (k + too_few) // 2
-            candidate = self.solve_cardinality(middle, quick_spec)
-            if self.compute_explained_variance(candidate.Z) < target:
-                too_few = middle
-            else:
-                solution = candidate
-                k = middle
-        return SufficientCardinality(solution, k, target)
+            result = self.solve_cardinality(k, quick_spec)
+        return self.bisect(SizedSolution(result, k), too_few, quick_spec)
 
-    def find_fewest(self, sufficient: SufficientCardinality) -> AscentSolution:
+    def find_fewest(self) -> ComponentResult:
         """Reduce a sufficient cardinality with all starts: by growing steps while they suffice, then by bisection.
 
-        The solution returned reaches the target variance if the sufficient one does.
+        The component returned reaches the target variance if that of the sufficient cardinality does.
         """
-        quick, k, target = sufficient
+        quick, k = self.find_sufficient()
         thorough = self.solve_cardinality(k, self.spec)
-        best = max(quick, thorough, key=lambda solution: self.compute_explained_variance(solution.Z))
+        fewest = SizedSolution(max(quick, thorough, key=lambda each: self.compute_explained_variance(each.Z)), k)
         too_few = self.cardinality_range[0] - 1
         step = 1
-        is_stepping = True
-        while k - too_few > 1:
-            tried = max(k - step, too_few + 1) if is_stepping else (k + too_few) // 2
-            solution = self.solve_cardinality(tried, self.spec)
-            if self.compute_explained_variance(solution.Z) < target:
-                too_few = tried
-                is_stepping = False
-            else:
-                best = solution
-                k = tried
-                step *= 2
-        return best
+        while fewest.cardinality - too_few > 1:
+            k = max(fewest.cardinality - step, too_few + 1)
+            result = self.solve_cardinality(k, self.spec)
+            if not self.reaches_target(result):
+                too_few = k
+                break
+            fewest = SizedSolution(result, k)
+            step *= 2
+        return self.bisect(fewest, too_few, self.spec).result

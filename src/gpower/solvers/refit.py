@@ -1,4 +1,10 @@
-"""Compute loadings on a pattern of active variables: by a rank-one SVD, or by Algorithm 6 of [JNRS10]."""
+"""Compute loadings on a pattern of active variables: by a rank-one SVD, or by Algorithm 6 of [JNRS10].
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
+has m units. Z, (n, m), are loadings, and C, (n, m), the weighted correlations of a `Point` of the problem with the
+variables. A pattern, (n, m), bool, has the variables of each unit that may have a non-zero loading. These arrays are
+where the matrix is, on the host or a device. W are sorted indices of variables on the host.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +50,8 @@ def refit_pattern(
     left out. `pattern`, (n, m), bool, and the result are in the memory of the matrix. The result is zero in a unit with
     an empty pattern. Of `start` only the correlations C, (n, m), are used.
 
-    `tol` is the tolerance of the ascent before: the refit ends when no loading changes by more than 1e-4·tol.
+    `tol` is the tolerance of the ascent before: the refit ends when no loading changes by more than 1e-4·tol, or after
+    `max_iter` accelerated and as many plain steps.
     """
     n, like = pattern.shape[0], problem.operator.column_norms
     W = to_host(np.flatnonzero(pattern.any(axis=1)))
@@ -64,7 +71,10 @@ def refit_pattern(
 
 
 class StallCallback:
-    """A callback that stops an ascent once no loading changes by more than `max_change`, or by more than rounding."""
+    """A callback that stops an ascent once no loading changes by more than `max_change`, or by more than rounding.
+
+    ``compute_loadings(point)`` returns the loadings, (n, m), at a point of the ascent.
+    """
 
     def __init__(self, compute_loadings: Callable[[Any], Array], max_change: float) -> None:
         self.compute_loadings = compute_loadings

@@ -1,7 +1,10 @@
-"""Find components in sequence: each on the matrix without those before it.
+"""Find all components of a fit, above all in sequence: each on the matrix without those before it.
 
-On a large matrix all components share one working set, so that the number of passes over the matrix does not grow with
-the number of components:
+`solve_all_components` chooses between the three levels of the solver: one component or block
+(`gpower.solvers.component`), components in sequence (here) and components together (`gpower.solvers.joint`).
+
+On a large matrix all components of a sequence share one working set, so that the number of passes over the matrix does
+not grow with the number of components:
 
 1. A sketch of the matrix, a few rows, gives approximate components; many starts race there at little cost. Columns
    whose correlations stand out (`column_screening`) give further candidates: columns of the sketch if all components
@@ -13,6 +16,11 @@ the number of components:
 
 Columns only join W, so the rounds end. Where the sketch does not contain the first component, as in noise, there is no
 shared structure, and each component gets starts of its own on the deflated matrix.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. Z has
+shape (n, m): loadings of m components, each column of unit length or zero; a unit is one component with (n, 1).
+C, (n, 1), are the correlations Aᵀx of all columns with a component's unit vector x along A z, on the matrix deflated by
+the components before it, and T, (n, 1), the gradient of the penalty at C, not zero where a variable is active.
 """
 
 from __future__ import annotations
@@ -26,31 +34,15 @@ import numpy as np
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, stable_argmax, take_rows, to_host
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
-from gpower.solvers.component import solve_component
-from gpower.solvers.initialization import N_FINALISTS, CandidateStarts, SketchStarts, make_module_starts
-from gpower.solvers.results import ComponentResult
-from gpower.solvers.sketch import Sketch, make_sketch
-from gpower.solvers.specification import MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.problem.deflation import SchurDeflation
+from gpower.solvers.column_screening import make_module_starts
+from gpower.solvers.component import ComponentResult, solve_component, solve_in_turn
+from gpower.solvers.joint.components import maximize_block_variance, solve_constrained, zero_units_beyond_rank
+from gpower.solvers.sketch import solve_on_sketch
+from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.solvers.starts import N_FINALISTS, CandidateStarts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 
-#: Starts of every component on the sketch, and of all components together if that is more. With 24 the components of
-#: GSE1992 and GSE3143 explain 0.3 % less; with 128 or more one of GSE3143, standardised, explains up to 9 % more than
-#: with 32.
-N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL = 32, 512
-#: Share of the first component's variance that the sketch must contain: it is 0.64 to 0.72 in Gaussian noise of
-#: 500 × 5000, and at least 0.94 in expression data, word counts and factor models.
-MIN_SKETCHED_SHARE = 0.85
-#: The sketch is sharpened while each sharpening leaves at most this share of what it missed: 0.94 in Gaussian noise,
-#: 0.4 to 0.8 in sparse counts with weak factors.
-MAX_MISSING_RATIO = 0.85
-MAX_SHARPENINGS = 2
-#: The columns of the sketch are screened, not those of the matrix, if the objective of every component on the sketch is
-#: more than this multiple of the largest variance that it can hide. Without screening the starts, which are the columns
-#: of largest norm, missed modules of columns of smaller norm: up to 10 % of the variance in 8 of 400 factor models.
-MIN_SHOWN_RATIO = 2.0
-#: Columns of the sketch among which starts race: this number, or this multiple of the cardinalities. With 4000 of the
-#: 15,528 columns of GSE1992, standardised, 30 components explain 4 % less.
-MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE = 20_000, 8
 #: Candidates from single columns that race with those of the sketch, and the columns of their working sets together.
 MAX_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATE_COLUMNS = 48, 8, 2400
 #: Columns most correlated with a component among which its variables may be swapped.
@@ -93,6 +85,58 @@ class SolverState:
 ProgressCallback = Callable[[SolverState], object]
 
 
+def solve_all_components(
+    operator: Operator,
+    spec: FitSpec,
+    rng: np.random.RandomState,
+    state: SolverState | None = None,
+    on_progress: ProgressCallback | None = None,
+) -> ComponentResult:
+    """Find all components of a fit: in sequence, as a block, or under a constraint.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix, or a covariance.
+    spec : FitSpec
+        The specification of all components.
+    rng : RandomState
+        Source of random starts.
+    state : SolverState, optional
+        Where an earlier fit of the same problem stopped; only for components in sequence.
+    on_progress : callable, optional
+        Called with the state after each round or each component found in sequence.
+
+    Returns
+    -------
+    ComponentResult
+        Loadings, (n, m), in the memory of the matrix, each column of unit length or zero.
+
+    Raises
+    ------
+    ValueError
+        If no components were found that satisfy the constraint of `spec`.
+    """
+    is_constrained = spec.constraint is not None and len(spec.mu) > 1
+    free_spec = replace(spec, constraint=None, local_search=False) if is_constrained else spec
+    if spec.is_block:
+        result = _solve_block(operator, free_spec, rng)
+    else:
+        result = solve_sequential(operator, free_spec, rng, state, on_progress)
+    return solve_constrained(operator, spec, result, rng) if is_constrained else result
+
+
+def _solve_block(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> ComponentResult:
+    """Find all components of a block, those beyond the rank of the data zero; (n, m), in the memory of the matrix."""
+    block = solve_component(operator, spec, rng)
+    if spec.should_maximize_total_variance:
+        sequential_spec = replace(
+            spec, is_block=False, mu=(1.0,) * len(spec.mu), start=None, deflation=SchurDeflation()
+        )
+        block = maximize_block_variance(operator, spec, block, solve_sequential(operator, sequential_spec, rng))
+    return zero_units_beyond_rank(operator, block)
+
+
 def solve_sequential(
     operator: Operator,
     spec: FitSpec,
@@ -127,7 +171,10 @@ def solve_sequential(
     if can_share and not state.units:
         state = _initialize_state(operator, spec, rng)
     if can_share and not state.working_set.size and len(state.units) < m <= N_FINALISTS:
-        return ComponentResult.concatenate(_solve_with_own_starts(operator, spec, rng, state, on_progress))
+        # Each component has its own working set and starts on the deflated matrix.
+        on_units = None if on_progress is None else lambda units: on_progress(SolverState(tuple(units), len(units)))
+        units = solve_in_turn(operator, spec, rng, state.final_units, on_units, solve=solve_sequential)
+        return ComponentResult.concatenate(units)
     while state.working_set.size and state.n_final < m:
         if on_progress is not None:
             on_progress(state)
@@ -135,61 +182,6 @@ def solve_sequential(
     if state.n_final < m:
         state = _solve_remaining(operator, spec, rng, state, on_progress)
     return ComponentResult.concatenate(state.units)
-
-
-def solve_in_turn(
-    operator: Operator,
-    spec: FitSpec,
-    rng: np.random.RandomState,
-    known_units: Sequence[ComponentResult] = (),
-    on_units: Callable[[Sequence[ComponentResult]], object] | None = None,
-) -> list[ComponentResult]:
-    """Find one component after the other on the whole matrix, deflating in between.
-
-    Parameters
-    ----------
-    operator : Operator
-        The matrix before any deflation.
-    spec : FitSpec
-        The specification of all components, for the columns of `operator`.
-    rng : RandomState
-    known_units : sequence of ComponentResult
-        The first components, if they were found earlier; their loadings are in the memory of the matrix.
-    on_units : callable, optional
-        Called with all components found so far, after each new one.
-    """
-    units: list[ComponentResult] = list(known_units)
-    for j in range(len(spec.mu)):
-        cached = operator.with_column_cache()  # the cached columns serve this component only
-        if j == len(units):
-            units.append(solve_component(cached, spec.select_unit(j), rng))
-            if on_units is not None:
-                on_units(units)
-        if j + 1 < len(spec.mu):  # a resumed fit has no cached columns: without them it gets the same digits
-            operator = spec.deflation.remove(operator if on_units else cached, units[j].Z[:, 0])
-    return units
-
-
-def _solve_with_own_starts(
-    operator: Operator,
-    spec: FitSpec,
-    rng: np.random.RandomState,
-    state: SolverState,
-    on_progress: ProgressCallback | None,
-) -> list[ComponentResult]:
-    """Find one component after the other, each with its own working set and starts on the deflated matrix.
-
-    `operator` is the matrix before any deflation; the final components of `state` are not found again.
-    """
-    units = list(state.final_units)
-    for j in range(len(spec.mu)):
-        if j == len(units):
-            units.append(solve_sequential(operator, spec.select_unit(j), rng))
-            if on_progress is not None:
-                on_progress(SolverState(tuple(units), len(units)))
-        if j + 1 < len(spec.mu):
-            operator = spec.deflation.remove(operator, units[j].Z[:, 0])
-    return units
 
 
 def _solve_remaining(
@@ -205,8 +197,8 @@ def _solve_remaining(
     has no working set.
     """
     n = operator.shape[1]
-    should_form_gram = spec.should_form_gram(n, spec.estimate_sequential_passes())
-    if operator.has_samples and operator.container.should_use_covariance and should_form_gram:
+    is_gram_cheap = n <= GRAM_COLUMNS_PER_PASS * spec.estimate_sequential_passes() and not spec.needs_samples
+    if operator.has_samples and operator.container.should_use_covariance and is_gram_cheap:
         operator = Covariance(operator.gram(np.arange(n)), operator.counter)
     if len(state.units) == len(spec.mu):
         spec = spec.with_start_loadings(state.Z)
@@ -228,17 +220,18 @@ class CandidateLoadings(NamedTuple):
 def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
     """Return the state after the first round: the warm start, or components from the sketch and from candidates.
 
-    The state is empty if the components share no structure; see `_solve_on_sketch`. Warm-start loadings, (n, m), must
+    The state is empty if the components share no structure; see `solve_on_sketch`. Warm-start loadings, (n, m), must
     be in the memory of the matrix.
     """
     if spec.start_loadings is not None:
         gamma = spec.sparsity.compute_gamma(operator.column_norms, np.ones(len(spec.mu)))
         pairs = zip(spec.start_loadings.T[:, :, None], gamma[:, None], strict=True)
         return _check_units(operator, spec, tuple(ComponentResult.from_loadings(z, level) for z, level in pairs))
-    state, screened = _solve_on_sketch(operator, spec, rng)
-    if not state.units:
-        return state
-    candidates = _find_candidates(screened, spec, _compute_max_candidate_columns(operator))
+    sketched = solve_on_sketch(operator, spec, rng)
+    if sketched is None:
+        return SolverState()
+    state = _check_units(sketched.matrix, spec, sketched.units, max_columns=sketched.max_columns)
+    candidates = _find_candidates(sketched.screened, spec, _compute_max_candidate_columns(operator))
     return _run_first_round(operator, spec, state, candidates, rng)
 
 
@@ -288,78 +281,10 @@ def _run_first_round(
     return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=n_neighbours)
 
 
-class SketchSolution(NamedTuple):
-    """State after the components were found on a sketch, and the matrix to screen for further candidates.
-
-    The latter is the sketch if it hides no component of similar variance.
-    """
-
-    state: SolverState
-    screened: Operator
-
-
-def _solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SketchSolution:
-    """Find the components of a sketch, sharpened until it contains the first one or gains little.
-
-    Return an empty state if there are few components and the sketch does not contain the first: then each component
-    gets starts of its own after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
-    The loadings of the state have all n rows but are those of the sketch: on the host, usually in single precision.
-    """
-    m = len(spec.mu)
-    n_starts = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // m)
-    sketch = make_sketch(operator, m, rng)
-    missing_share = 1.0
-    for n_sharpenings in range(MAX_SHARPENINGS + 1):
-        columns = _choose_sketch_columns(sketch, spec)
-        matrix = sketch.matrix.take(columns)
-        start = SketchStarts(n_starts, sketch.unshared_norms_sq[columns])
-        sketch_spec = replace(spec.restrict(columns), start=start, local_search=False)
-        first = solve_component(matrix, sketch_spec.select_unit(0), rng)
-        previous_share = missing_share
-        missing_share = 1 - sketch.compute_variance_share(first.embed(columns, sketch.matrix).Z)
-        gains = 1 - MIN_SKETCHED_SHARE < missing_share <= MAX_MISSING_RATIO * previous_share
-        sharper = sketch.sharpen() if gains and n_sharpenings < MAX_SHARPENINGS else None
-        if sharper is None:
-            break
-        sketch = sharper
-    if missing_share > 1 - MIN_SKETCHED_SHARE and 1 < m <= N_FINALISTS:
-        return SketchSolution(SolverState(), operator)
-    units = solve_in_turn(matrix, sketch_spec, rng, [first])
-    # A sketch has few rows, so that the matrix left after the first components is hardly sparse, and a penalty admits
-    # hundreds of columns that the component of the whole matrix does not use. No working set exceeds those of the first
-    # half of the components.
-    sizes = [np.count_nonzero(unit.Z) for unit in units[: (m + 1) // 2]]
-    max_columns = max(MIN_WORKING_SET, int(COLUMNS_PER_ACTIVE * max(sizes)))
-    embedded = tuple(unit.embed(columns, sketch.matrix) for unit in units)
-    least_objective = min(float(unit.objective[0]) for unit in units)
-    shows_best = least_objective > MIN_SHOWN_RATIO * sketch.hidden_variance
-    screened = (sketch.projected_matrix or sketch.matrix) if shows_best else operator
-    return SketchSolution(_check_units(sketch.matrix, spec, embedded, max_columns=max_columns), screened)
-
-
-def _choose_sketch_columns(sketch: Sketch, spec: FitSpec) -> Array:
-    """Return the columns that starts race on, sorted: the largest shared norms among the usable, and all required."""
-    rules = spec.sparsity.penalty_family.support_rules
-    if rules is None:
-        return sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * sum(spec.cardinalities)))
-    m = len(spec.mu)
-    n_variables = m * spec.sparsity.make_penalty(np.zeros(m)).max_cardinality
-    n_columns = max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * n_variables)
-    required = np.flatnonzero(rules.broadcast_to_variables(rules.required).any(axis=1))
-    return np.union1d(sketch.choose_columns(n_columns, rules.usable_variables), required)
-
-
 def _compute_max_round_columns(operator: Operator) -> float:
     """Return the number of columns above which a round would take as much time or memory as the whole matrix."""
     n_affordable = max(MAX_SMALL_GRAM_COLUMNS, operator.container.max_gram_columns)
     return min(MAX_SHARED_COLUMN_SHARE * operator.shape[1], n_affordable)
-
-
-def _has_small_gram(operator: Operator) -> bool:
-    """Return whether the Gram matrix of all columns is small, and exists already or is cheaper than the samples."""
-    n = operator.shape[1]
-    is_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
-    return n <= MAX_SMALL_GRAM_COLUMNS and is_cheap
 
 
 def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
@@ -369,7 +294,9 @@ def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.ra
     """
     W = state.working_set
     n = operator.shape[1]
-    if W.size > MAX_SHARED_COLUMN_SHARE * n and _has_small_gram(operator):
+    # The Gram matrix of all columns exists already for a covariance, or is cheaper than the samples.
+    is_gram_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
+    if W.size > MAX_SHARED_COLUMN_SHARE * n and n <= MAX_SMALL_GRAM_COLUMNS and is_gram_cheap:
         W = np.arange(n)
     elif W.size > _compute_max_round_columns(operator):
         return SolverState(state.units, state.n_final)

@@ -10,10 +10,16 @@ specification       levels                                    parameters of `GPo
 `L1BoundSpec`       s of ‖z‖₁ ≤ √s                            ``l1_bound``
 `CustomPenalty`     none                                      ``penalty`` is an object without a level
 =================== ========================================= ======================================
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A fit has
+m components; `mu`, (m,), are their weights, on the host. A block finds all components at once. γ, (m,), is the absolute
+level of a penalty in the units of the data, float64 on the host; a fraction of γ has no unit. `norms`, (n,), in the
+memory of the matrix, are the largest |aᵢᵀx| of the columns aᵢ over unit x: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube.
 """
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Self
@@ -26,9 +32,9 @@ from gpower.operators.base import Operator
 from gpower.penalties.elementary import Cardinality, L1Ball, NonNegative, Penalty
 from gpower.problem.deflation import DeflationRule, SchurDeflation
 from gpower.problem.formulation import Problem
-from gpower.solvers.initialization import Start, WarmStart, choose_auto_n_starts
 from gpower.solvers.joint.constraints import Constraint
 from gpower.solvers.refit import AUTO_REFIT, RefitSpec
+from gpower.solvers.starts import Start, WarmStart, choose_auto_n_starts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MAX_DIRECT_ENTRIES, AscentSettings, is_large_matrix
 
 #: Starts of a block of exact cardinality or of a large matrix, and of a block with a penalty on a small matrix.
@@ -77,6 +83,8 @@ class SparsitySpec(ABC):
     should_calibrate_gamma = False
     #: Whether a component needs all columns at once, so that components cannot share a working set.
     needs_all_columns = False
+    #: Whether ``n_init="auto"`` means many starts, because a single ascent often ends in a poor local optimum.
+    has_many_starts = False
 
     @property
     def has_exchangeable_variables(self) -> bool:
@@ -120,21 +128,24 @@ class SparsitySpec(ABC):
         return False
 
     def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return the number of starts for ``n_init="auto"``."""
-        return 1
+        """Return the number of starts for ``n_init="auto"``: one, or what the size of the matrix allows.
+
+        For a block it is a small number, because every start of a block is a full ascent without a race.
+        """
+        if not self.has_many_starts:
+            return 1
+        return N_BLOCK_STARTS if is_block else choose_auto_n_starts(operator)
 
     def is_costly(self, is_block: bool) -> bool:
-        """Return whether a solution without a warm start takes many ascents."""
-        return False
-
-    def estimate_unit_passes(self) -> int:
-        """Return the approximate number of passes over the matrix that one component takes."""
-        return PASSES_PER_COSTLY_UNIT if self.has_cardinality_levels else PASSES_PER_UNIT
+        """Return whether a solution without a warm start takes many ascents: of many starts, γ or cardinalities."""
+        return self.has_cardinality_levels
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PenaltyLevel(SparsitySpec):
     """Sparsity by a penalty: γ is a fraction of the largest useful one, so that it does not depend on units."""
+
+    has_many_starts = True
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
         """Return the fraction of the largest useful γ, (m,)."""
@@ -145,13 +156,14 @@ class PenaltyLevel(SparsitySpec):
         return self.penalty_family.at_gamma(gamma)
 
     def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return a small number for a block, and for one component as many as the size of the matrix allows."""
-        p, n = operator.shape
-        if is_block:
-            return N_SMALL_BLOCK_STARTS if p * n <= MAX_DIRECT_ENTRIES else N_BLOCK_STARTS
-        return max(MIN_UNIT_STARTS, choose_auto_n_starts(operator))
+        """Return the general number, but at least `MIN_UNIT_STARTS`, or `N_SMALL_BLOCK_STARTS` on a small matrix."""
+        n_starts = super().choose_n_starts(operator, is_block)
+        if is_block and math.prod(operator.shape) > MAX_DIRECT_ENTRIES:
+            return n_starts
+        return max(n_starts, N_SMALL_BLOCK_STARTS if is_block else MIN_UNIT_STARTS)
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether γ is zero and no rule excludes a variable."""
         return self.penalty_family.support_rules is None and all(level == 0 for level in self.levels)
 
 
@@ -160,7 +172,7 @@ class ExactCardinality(SparsitySpec):
     """Sparsity by an exact number of variables: the constrained problem."""
 
     penalty_family: Penalty = field(default_factory=lambda: Cardinality(np.ones(1, np.intp)))
-    has_cardinality_levels = True
+    has_cardinality_levels = has_many_starts = True
 
     @property
     def has_exchangeable_variables(self) -> bool:
@@ -172,11 +184,8 @@ class ExactCardinality(SparsitySpec):
         return self.penalty_family.at_cardinality(np.asarray(self.levels))
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether every cardinality is at least `n_features` and no rule excludes a variable."""
         return self.penalty_family.has_exchangeable_variables and all(level >= n_features for level in self.levels)
-
-    def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return a small number for a block, and for one component as many as the size of the matrix allows."""
-        return N_BLOCK_STARTS if is_block else choose_auto_n_starts(operator)
 
     def is_costly(self, is_block: bool) -> bool:
         """Return True for a single component, which runs many starts."""
@@ -198,11 +207,8 @@ class CalibratedPenalty(SparsitySpec):
         return self.penalty_family.at_gamma(gamma)
 
     def _allows_all_variables(self, n_features: int) -> bool:
+        """Return whether every cardinality is at least `n_features` and no rule excludes a variable."""
         return self.penalty_family.support_rules is None and all(level >= n_features for level in self.levels)
-
-    def is_costly(self, is_block: bool) -> bool:
-        """Return True: every γ that is tried is an ascent."""
-        return True
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -220,9 +226,7 @@ class L1BoundSpec(SparsitySpec):
 class CustomPenalty(SparsitySpec):
     """Sparsity by a penalty object of the user, at the level that it has."""
 
-    def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return the same number as for an exact cardinality."""
-        return N_BLOCK_STARTS if is_block else choose_auto_n_starts(operator)
+    has_many_starts = True
 
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
         """Return the penalty unchanged; γ is not used."""
@@ -254,10 +258,6 @@ class MinCardinality(SparsitySpec):
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
         """Return the penalty of `cardinality_spec`."""
         return self.cardinality_spec.make_free_sign_penalty(gamma)
-
-    def is_costly(self, is_block: bool) -> bool:
-        """Return True: many cardinalities are tried."""
-        return True
 
 
 @dataclass(frozen=True, eq=False)
@@ -306,9 +306,8 @@ class FitSpec:
     @property
     def needs_samples(self) -> bool:
         """Return whether the fit needs the samples, not only their covariance."""
-        return not self.sparsity.sample_set.needs_only_gram or (
-            self.start is not None and self.start.is_in_sample_space
-        )
+        has_sample_start = self.start is not None and self.start.is_in_sample_space
+        return has_sample_start or not self.sparsity.sample_set.needs_only_gram
 
     @property
     def should_search_locally(self) -> bool:
@@ -337,10 +336,9 @@ class FitSpec:
 
     def _can_share_rounds(self, n_features: int) -> bool:
         """Return whether the components are sparse, found in sequence, and do not need all n columns at once."""
-        is_sequential = not self.is_block and not self.sparsity.needs_all_columns
-        return (
-            is_sequential and self.sparsity.sample_set.needs_only_gram and not self.sparsity.is_ordinary_pca(n_features)
-        )
+        sparsity = self.sparsity
+        is_sequential = not self.is_block and not sparsity.needs_all_columns
+        return is_sequential and sparsity.sample_set.needs_only_gram and not sparsity.is_ordinary_pca(n_features)
 
     def estimate_passes(self, n_features: int) -> int:
         """Return the approximate number of matrix-vector products of a fit to n variables."""
@@ -351,11 +349,8 @@ class FitSpec:
 
     def estimate_sequential_passes(self) -> int:
         """Return the approximate number of matrix-vector products if every component is found on its own."""
-        return len(self.mu) * self.sparsity.estimate_unit_passes()
-
-    def should_form_gram(self, n_features: int, n_passes: int) -> bool:
-        """Return whether the covariance of n variables replaces the samples and costs less than `n_passes` products."""
-        return n_features <= GRAM_COLUMNS_PER_PASS * n_passes and not self.needs_samples
+        per_unit = PASSES_PER_COSTLY_UNIT if self.sparsity.has_cardinality_levels else PASSES_PER_UNIT
+        return len(self.mu) * per_unit
 
     @property
     def cardinalities(self) -> list[int]:
@@ -368,23 +363,16 @@ class FitSpec:
     @property
     def should_maximize_total_variance(self) -> bool:
         """Return whether a block maximises the variance that its components explain together."""
-        return (
-            self.is_block
-            and self.sparsity.has_exchangeable_variables
-            and self.local_search
-            and len(set(self.mu)) == 1 < len(self.mu)
-        )
+        is_searched = self.local_search and self.sparsity.has_exchangeable_variables
+        return self.is_block and is_searched and len(set(self.mu)) == 1 < len(self.mu)
 
     @property
     def should_sort_components(self) -> bool:
         """Return whether components may be sorted: none has its own level, weight or start."""
         rules = self.sparsity.penalty_family.support_rules
         has_one_level = len(set(self.sparsity.levels)) <= 1 and len(set(self.mu)) == 1
-        return (
-            has_one_level
-            and (rules is None or rules.is_shared_by_units)
-            and (self.start is None or not self.start.is_in_sample_space)
-        )
+        has_one_rule = rules is None or rules.is_shared_by_units
+        return has_one_level and has_one_rule and (self.start is None or not self.start.is_in_sample_space)
 
     def select_unit(self, j: int) -> FitSpec:
         """Return the specification of component j alone, with weight 1."""

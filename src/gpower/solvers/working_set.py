@@ -11,6 +11,11 @@ the inner ascent raises f_W; and f ≥ f_W everywhere. The first inner step is t
 gradient is zero outside W, so a round gains at least the stationarity gap Δ(X): when f stops growing, the point is
 first-order optimal. If the inner ascent converged and the next product shows nothing active outside W, no further
 round is needed.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place, with
+p = n. A problem has m units. C, (n, m), are the weighted correlations μ∘AᵀX of a `Point` of units X, (p, m); g or T,
+(n, m), is the gradient φ′(C) of the penalty, zero where a variable is not active. All are where the matrix is, on the
+host or a device, in its dtype. Δ is the first-order gap of the ascent. W are sorted column indices on the host.
 """
 
 from __future__ import annotations
@@ -111,13 +116,16 @@ class WorkingSetStep:
         return self._mark_converged(full_set.make_point(restriction.lift(result.point.X)), result, W)
 
     def _mark_converged(self, point: Point, result: AscentResult, columns: Array) -> Point:
-        """Return the point, as a `ConvergedPoint` if the ascent on the columns converged."""
+        """Return the point, as a `ConvergedPoint` if `result`, the ascent on the columns that led to it, converged."""
         return ConvergedPoint(point.X, point.C, columns, self.problem) if result.converged else point
 
     def _ascend_inner(
         self, penalty: Penalty, feasible_set: FeasibleSet, start: CorrelationStart | Point
     ) -> AscentResult:
-        """Ascend on a set with the tolerance of an inner ascent; the user's callback sees only whole rounds."""
+        """Ascend on `feasible_set` from `start` with the tolerance of an inner ascent.
+
+        The user's callback is not called: it sees only whole rounds.
+        """
         return maximize(
             PenaltyObjective(penalty),
             feasible_set,
@@ -130,7 +138,7 @@ class WorkingSetStep:
 
 
 def _has_moved_far(state: AscentState) -> bool:
-    """Return whether an inner ascent has left the region that its columns were chosen for."""
+    """Return whether the state of an inner ascent has left the region that its columns were chosen for."""
     return state.n_iter >= MIN_INNER_STEPS and state.value > MAX_INNER_RISE_FACTOR * state.start_value
 
 

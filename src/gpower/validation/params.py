@@ -14,7 +14,6 @@ from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties.elementary import L0, L1, Penalty
 from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1
 from gpower.problem.deflation import DEFLATION_RULES
-from gpower.solvers.initialization import LargestNormStart, Start, UserStart
 from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
 from gpower.solvers.refit import AUTO_REFIT, RefitSpec
 from gpower.solvers.specification import (
@@ -27,6 +26,7 @@ from gpower.solvers.specification import (
     PenaltyLevel,
     SparsitySpec,
 )
+from gpower.solvers.starts import LargestNormStart, Start, UserStart
 from gpower.solvers.working_set import AscentSettings
 from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list
 from gpower.validation.solver import DEFAULT_TOL, PAPER_TOL, Solver

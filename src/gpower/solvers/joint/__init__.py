@@ -1,1 +1,1 @@
-"""Solve for all components jointly: under a constraint between them, or for their total adjusted variance."""
+"""Solve for all components jointly: under a constraint, as a block, or for their total adjusted variance."""

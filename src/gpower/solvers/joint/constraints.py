@@ -61,10 +61,6 @@ class Constraint(ABC):
     #: Variance of a component, relative to the largest variance of a variable, that is rounding.
     min_relative_variance: ClassVar[float] = 1e-14
 
-    def compute_max_components(self, cardinalities: Sequence[int], n_features: int) -> int:
-        """Return the largest number of components that n_features variables allow."""
-        return min(len(cardinalities), n_features)
-
     def accepts_variances(self, variances: Array) -> bool:
         """Return whether components with these variances, (m,), are a valid result."""
         return True
@@ -110,7 +106,8 @@ def _sum_over_pairs(C: Array) -> Array:
 def swap_scores(S: Array, joint: JointSolution, B: Array) -> tuple[Array, Array, Array]:
     """Estimate the gain of adding each variable to each component, the loss of removing it, and the slope, all (n, m).
 
-    The estimates are those of the Lagrangian. With the slope gᵢⱼ of the objective along variable i of component j and
+    `joint` are components over the covariance S, (n, n), at a maximum on their supports. The estimates are those of the
+    Lagrangian. With the slope gᵢⱼ of the objective along variable i of component j and
     the curvature λⱼ − Σᵢᵢ there, adding the variable gains about gᵢⱼ²/4(λⱼ − Σᵢᵢ), and removing it loses about
     zᵢⱼ²(λⱼ − Σᵢᵢ)/(1 − zᵢⱼ²). The gain is −∞ for a variable that is in the component already. `B` are the constrained
     products of the loadings, S Z for scores and Z otherwise, (n, m).
@@ -202,7 +199,9 @@ def _rank_component_swaps(
 ) -> list[tuple[int, int, int]]:
     """Return the swaps (component, variable out, variable in) of the largest net gains, best first.
 
-    `gains` and `losses`, (n, m), are those of `swap_scores`. The variable that comes in may be in another component.
+    `gains` and `losses`, (n, m), are the estimated changes of the objective by adding a variable to a component or
+    removing it. `supports` are those of the m components. At most `max_swaps` swaps are returned. The variable that
+    comes in may be in another component.
     """
     swaps: list[tuple[float, int, int, int]] = []
     for j, support in enumerate(supports):

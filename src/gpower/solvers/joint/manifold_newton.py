@@ -94,9 +94,8 @@ class SupportManifold:
     @cached_property
     def within_covariance(self) -> Array:
         """Return S between entries of x of the same component, zero between components, (Σ k, Σ k)."""
-        return self.S[np.ix_(self.variable_indices, self.variable_indices)] * (
-            self.unit_indicators @ self.unit_indicators.T
-        )
+        is_same_unit = self.unit_indicators @ self.unit_indicators.T
+        return self.S[np.ix_(self.variable_indices, self.variable_indices)] * is_same_unit
 
     @cached_property
     def metric(self) -> Array:
@@ -117,7 +116,7 @@ class SupportManifold:
         return np.concatenate([Z[support, j] for j, support in enumerate(self.supports)])
 
     def compute_value(self, x: Array) -> float:
-        """Compute the sum of variances Σ zⱼᵀΣzⱼ."""
+        """Compute the sum of variances Σ zⱼᵀΣzⱼ of a vector x, (Σ k,)."""
         return float(x @ self.within_covariance @ x)
 
     def evaluate_equations(self, x: Array) -> tuple[Array, Array]:
@@ -177,7 +176,7 @@ class SupportManifold:
         return self._to_multiplier_matrix(np.linalg.pinv(J, rcond=SINGULAR_VALUE_CUTOFF) @ gradient)
 
     def _to_multiplier_matrix(self, pair_multipliers: Array) -> Array:
-        """Return the multipliers of all pairs as a symmetric matrix, (m, m); those of the norms are doubled.
+        """Return `pair_multipliers`, (m(m + 1)/2,), as a symmetric matrix, (m, m); those of the norms are doubled.
 
         The derivative of zⱼᵀzⱼ is 2zⱼ.
         """

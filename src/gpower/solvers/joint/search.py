@@ -7,12 +7,18 @@ penalty level each component in turn swaps variables if that helps. The best sta
 set, where all components are maximised together on their supports, and a local search swaps variables within and
 between components. The objective never falls: the components passed in are one of the starts, and a result is used only
 if it is better.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
+sorted candidate variables; inside the search n is their number. S, (n, n), is their covariance, scaled so that
+variances are about one; Z, (n, m), are loadings of m components, unit or zero columns; supports are m arrays of
+positions in S; `cardinalities` are m numbers of variables. All arrays of the search are on the host, in float64.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from scipy.optimize import minimize
@@ -100,10 +106,6 @@ class MultiStartBatch:
         self.Z[..., j] = 0.0
         self.Z[row, support, j] = np.where(np.abs(u) > MIN_LOADING, u, 0.0)
 
-    def get_member(self, r: int) -> tuple[Array, Supports]:
-        """Return the loadings, (n, m), and the supports of start r."""
-        return self.Z[r], [support[r] for support in self.supports]
-
 
 def make_start_batch(
     S: Array, starts: Sequence[Array], cardinalities: Sequence[int], count: int, rng: np.random.RandomState
@@ -157,11 +159,10 @@ def multistart(
         variances = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2))
         scores = variances - VIOLATION_COST * constraint.compute_violation(S, batch.Z)
         chosen = np.unique(scores.round(9), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
-        best = _select_distinct_solutions(
-            [*best, *(constraint.project_feasible(S, *batch.get_member(r)) for r in chosen)]
-        )
-    swaps = ConstrainedSwaps(S, constraint)
-    searched = [search_locally(solution, swaps, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
+        members = ((batch.Z[r], [support[r] for support in batch.supports]) for r in chosen)
+        best = _select_distinct_solutions([*best, *(constraint.project_feasible(S, *member) for member in members)])
+    find_better = partial(find_better_constrained, S, constraint)
+    searched = [search_locally(solution, find_better, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
     return max(searched, key=lambda joint: joint.value, default=None)
 
 
@@ -181,20 +182,16 @@ def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Su
     return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
 
 
-@dataclass(frozen=True, eq=False)
-class ConstrainedSwaps:
-    """Neighbourhood of components under a constraint: swaps within and between components, over a covariance S."""
+def find_better_constrained(S: Array, constraint: Constraint, current: JointSolution) -> JointSolution | None:
+    """Return the first feasible swap near `current`, within or between components, that raises the objective, or None.
 
-    S: Array
-    constraint: Constraint
-
-    def find_better(self, current: JointSolution) -> JointSolution | None:
-        """Return the first feasible swap that raises the objective; None if there is none."""
-        for supports, guess in self.constraint.swap_candidates(self.S, current):
-            solution = self.constraint.project_feasible(self.S, guess, supports)
-            if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
-                return solution
-        return None
+    `current` and the result satisfy the constraint over the covariance S, (n, n).
+    """
+    for supports, guess in constraint.swap_candidates(S, current):
+        solution = constraint.project_feasible(S, guess, supports)
+        if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
+            return solution
+    return None
 
 
 def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
@@ -282,7 +279,10 @@ def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[in
 
 
 def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, float]:
-    """Return the covariance of some variables divided by their largest variance, symmetric float64, and the divisor."""
+    """Return the covariance of the variables `idx` divided by their largest variance, and the divisor.
+
+    The covariance is symmetric, (|idx|, |idx|), float64 on the host.
+    """
     S = operator.gram(idx).astype(np.float64)
     scale = float(np.max(np.diagonal(S), initial=0.0)) or 1.0
     return (S + S.T) / (2 * scale), scale
@@ -314,15 +314,15 @@ def solve_joint(
 ) -> Array | None:
     """Return components that satisfy a constraint, found from Z, (n, m), on the host in float64; None if none is found.
 
-    Components for which the data have no variance left are zero, and so are those beyond the number that the constraint
-    allows for the variables that vary.
+    Components for which the data have no variance left are zero, and so are those beyond the number of variables that
+    vary.
     """
     n = Z.shape[0]
     best_value = -np.inf
     best: Array | None = None
     for _ in range(MAX_JOINT_ROUNDS):
         W = candidate_variables(operator, Z, cardinalities)
-        m = constraint.compute_max_components(cardinalities, W.size)
+        m = min(len(cardinalities), W.size)
         if m == 0:
             return np.zeros_like(Z)
         S, scale = compute_scaled_covariance(operator, W)

@@ -1,4 +1,11 @@
-"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are."""
+"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A block
+has m units with weights μ, (m,). X, (p, m), are its orthonormal sample-space units, C = μ∘AᵀX, (n, m), their weighted
+correlations, both in a `Point`; Z, (n, m), are loadings. These arrays are where the matrix is, on the host or a device.
+γ, (m,), is the absolute level of the penalty of each unit, float64 on the host. ``feasible_set.make_point(Y)`` is the
+point of orthonormal units nearest to vectors Y, (p, m), and ``operator.combine(Z)`` is A Z.
+"""
 
 from __future__ import annotations
 
@@ -6,20 +13,21 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, stable_argmax, to_host
+from gpower._utils.arrays import Array, max_or_zero, to_host
 from gpower.feasible_sets import Point
 from gpower.operators.deflated import deflate_other_units
 from gpower.penalties.elementary import Penalty
 from gpower.problem.formulation import Problem
-from gpower.solvers.ascent import AscentResult
-from gpower.solvers.initialization import ColumnStarts, StartContext
+from gpower.solvers.ascent import AscentResult, select_best_result
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
+from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import AscentSettings, ascend, is_large_matrix
 
 #: Rounds over all units, and the relative rise of the objective below which a round counts as no rise.
 MAX_BLOCK_ROUNDS, MIN_BLOCK_GAIN = 10, 1e-6
-#: Variables, those with the smallest correlations, that are moved to another unit on trial.
+#: Variables, those with the smallest correlations, that are moved to another unit on trial. Without such moves 9 of 60
+#: blocks of three components (30 × 8 and 30 × 20) end lower, by up to 4 % of the objective.
 MAX_MOVED_VARIABLES = 12
 
 
@@ -110,8 +118,9 @@ def _solve_unit_given_others(
 ) -> AscentResult | None:
     """Find unit j of a block on the matrix without the other units; None where that matrix is zero.
 
-    The columns of `others.X` other than j are orthonormal or zero. The sample space is that of the whole matrix, and
-    the point found is orthogonal to the other units, so that its correlations are those with the whole columns too.
+    `gamma`, (m,), is that of all units. The columns of `others.X` other than j are orthonormal or zero. The sample
+    space is that of the whole matrix, and the point found is orthogonal to the other units, so that its correlations
+    are those with the whole columns too.
     """
     problem = context.problem
     # `deflate_other_units` needs AᵀX, without the weights μ that the correlations of a point contain.
@@ -123,8 +132,7 @@ def _solve_unit_given_others(
     unit_context = replace(context, problem=unit_problem, norms=rest.column_norms)
     starts = ColumnStarts(MIN_UNIT_STARTS).choose_points(unit_context)
     results = [ascend(unit_problem, start, spec.settings) for start in starts]
-    best = results[stable_argmax(np.array([result.value for result in results]))]
-    return improve_penalized(unit_problem, best, spec.settings)
+    return improve_penalized(unit_problem, select_best_result(results), spec.settings)
 
 
 def _make_unit_penalty(problem: Problem, gamma: Array, j: int, spec: FitSpec) -> Penalty:

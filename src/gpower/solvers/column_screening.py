@@ -1,0 +1,374 @@
+"""Find the columns with outstanding correlations, and start at them: they show what a sketch cannot.
+
+A module is a group of a few correlated columns among many noisy ones. Its eigenvalue may lie below the noise edge
+(√p + √n)² of the squared singular values, and then no principal component shows it [Baik, Ben Arous and Péché 2005].
+The columns themselves do: the correlations of a column of the module with the rest of the module are larger than its
+correlations with other columns. The sum of its squared correlations above a threshold measures this and takes one
+product. With many columns the sums are computed on a subset of the samples; that suffices to choose the columns for
+which a product with all samples pays.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`; a covariance AᵀA is an operator too, with
+p = n and without samples. Y, (p, s), are sample-space vectors, one for each of s starts, of any length; for a
+covariance they are the coefficients u of vectors A u. ``operator.combine(T)`` is A T, ``operator.correlate(Y)`` is AᵀY,
+``operator.columns(idx)`` are columns of A as sample-space vectors and ``operator.gram(idx)`` is the Gram matrix of
+columns, on the host. A `Point` has normalised vectors X, (p, s), and their correlations C = AᵀX, (n, s).
+These arrays are where the matrix is, on the host or a device, in its dtype. ``problem.as_batch(s)`` is the problem of s
+independent starts of one unit, and ``feasible_set.make_point(Y)`` normalises each column of Y and computes C by one
+product with the matrix. ``penalty.evaluate(C)`` gives the value of each start and the gradient, (n, s), which is zero
+for inactive variables. `norms`, (n,), are the column norms of A.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from gpower._utils.arrays import Array, asarray_like, is_device_array, max_or_zero, safe_reciprocal, take_rows, to_host
+from gpower.feasible_sets import Point
+from gpower.operators.base import Operator
+from gpower.operators.data_matrix import DataMatrix
+from gpower.penalties.elementary import Cardinality, Penalty
+from gpower.problem.formulation import Problem
+from gpower.solvers.ascent import Callback, maximize
+
+#: The correlations of all columns with all others may cost as much as a product of the whole matrix with this many
+#: columns. Only half of them are computed, so that twice as many columns are scored at that cost. With half of this
+#: limit, fits of 2 of 60 standardised 250 × 6000 tables with a planted module end 6 and 11 % below the best.
+MAX_PRODUCT_COLUMNS = 4000
+#: Largest number of samples in the subset; the standard error of a correlation is then 0.03.
+MAX_SCREENING_SAMPLES = 1000
+#: Smallest number of samples that tell a module from noise. If the columns are too many for the limit above even with
+#: so few samples, only the columns of largest norm are scored.
+MIN_SCREENING_SAMPLES = 64
+#: Largest column norm, and the inverse of the smallest, whose fourth power single precision can represent.
+MAX_FLOAT32_NORM = 1e5
+#: Shape of a tile of the correlation matrix, which is computed tile by tile.
+TILE_SHAPE = (256, 2048)
+#: Rows and columns of a tile on a device (134 MB in single precision), where every tile costs a transfer to the host.
+DEVICE_TILE_SHAPE = (2048, 16384)
+#: Number of columns of a covariance that are scored at once: so few that the product reads only their own rows.
+COVARIANCE_TILE_COLUMNS = 128
+#: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
+#: of 120 columns has 120 high scores, which would leave no place for a smaller but stronger module.
+RANKED_PER_COLUMN = 8
+#: Decimals, relative to the largest value, to which scores of columns, and values of starts, are compared; what differs
+#: beyond them is rounding, and equal ones keep their order.
+SCORE_DECIMALS, VALUE_DECIMALS = 5, 6
+#: Number of columns whose correlations with all others are computed: the first number, or the second for each start.
+MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START = 128, 2
+#: Largest number of entries of these correlations: 256 MB in double precision.
+MAX_SHORTLIST_ENTRIES = 1 << 25
+#: Number of columns at which the threshold of the screening is computed, and how many of them, the best, decide it.
+N_THRESHOLD_COLUMNS, N_BEST_THRESHOLD_COLUMNS = 64, 8
+#: Largest number of their correlations with all columns that are computed at once, 4 MB in single precision.
+MAX_THRESHOLD_ENTRIES = 1 << 20
+#: Largest number of correlations of one column above the threshold; a sketch shows components of more variables.
+MAX_COUNTED_CORRELATIONS = 200
+#: Number of variables of a small module, for penalties without a number of variables.
+SMALL_MODULE_VARIABLES = 12
+#: Tolerance of the ascents of a race, and the number of steps after which the worse starts are dropped.
+RACE_TOL, HEAT_STEPS = 1e-4, 4
+
+
+def subsample_operator(operator: Operator) -> Operator:
+    """Return the matrix on a subset of evenly spaced samples, with its column norms; a covariance is returned as it is.
+
+    The subset is so small that the product of all columns with all others is cheap. It is in single precision if the
+    norms allow it.
+    """
+    if not operator.has_samples:
+        return operator
+    p, n = operator.shape
+    n_samples = int(np.clip(2 * MAX_PRODUCT_COLUMNS * p / n, MIN_SCREENING_SAMPLES, MAX_SCREENING_SAMPLES))
+    n_samples = max(1, min(n_samples, compute_max_extra_entries(operator) // n))
+    rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
+    fits_float32 = 1 / MAX_FLOAT32_NORM < max_or_zero(operator.column_norms) < MAX_FLOAT32_NORM
+    B = operator.get_rows(rows).astype(np.float32 if fits_float32 else operator.dtype, order="F")  # (r, n)
+    # Scale to the norms over all samples: norms that vary by chance would hide differences between correlations.
+    norms = operator.column_norms.astype(B.dtype)
+    B *= norms * safe_reciprocal(np.linalg.norm(B, axis=0))
+    return DataMatrix(operator.container.wrap_array(B), norms)
+
+
+def compute_max_extra_entries(operator: Operator) -> int:
+    """Return how many entries an extra array may have: as many as A, or as half of the columns that may be cached."""
+    p, n = operator.shape
+    return p * n if operator.max_cached_columns >= n else p * operator.max_cached_columns // 2
+
+
+def screen_columns(operator: Operator, threshold: float, usable: Array, max_columns: int) -> Array:
+    """Return the columns j with the largest scores Σᵢ (cᵢⱼ² − t)₊, where cᵢⱼ = aᵢᵀaⱼ/‖aⱼ‖, without too many copies.
+
+    The first half of the result are the columns with the highest scores. The second half are columns that are not
+    copies of a column with a higher score, so that every module is represented; only if there are too few of them,
+    copies follow. A copy has a squared correlation above t with the other column.
+
+    Parameters
+    ----------
+    operator : Operator
+        The matrix A, (p, n), or a subset of its samples.
+    threshold : float
+        The smallest squared correlation that counts, t.
+    usable : ndarray of bool of shape (n,)
+        Mask of the columns that may be returned.
+    max_columns : int
+        Largest number of columns to return.
+
+    Returns
+    -------
+    ndarray of int
+        Column indices on the host. If no more than `max_columns` columns are usable, all of them by decreasing norm.
+    """
+    norms = to_host(operator.column_norms).astype(np.float64)
+    usable = to_host(usable) & (norms > 0)
+    if int(np.count_nonzero(usable)) <= max_columns:
+        order = argsort_descending(norms, SCORE_DECIMALS)
+        return order[usable[order]]
+    order = argsort_descending(_score_column_correlations(operator, threshold, norms), SCORE_DECIMALS)
+    max_gram_order = math.isqrt(math.prod(operator.shape) // 2)  # their Gram matrix is at most half as large as A
+    n_ranked = max(max_columns, min(RANKED_PER_COLUMN * max_columns, max_gram_order))
+    ranked = order[usable[order]][:n_ranked]
+    highest = np.arange(max_columns // 2)
+    squares = to_host(operator.gram(ranked)).astype(np.float64) ** 2
+    is_copy = squares > threshold * np.minimum.outer(norms[ranked], norms[ranked]) ** 2  # c² of the smaller norm
+    distinct, _ = split_duplicates(np.arange(ranked.size), is_copy, max_columns)
+    further = np.setdiff1d(distinct, highest)[: max_columns - highest.size]
+    chosen = np.concatenate([highest, further])
+    copies = np.setdiff1d(np.arange(max_columns), chosen)[: max_columns - chosen.size]
+    return ranked[np.concatenate([chosen, copies])]
+
+
+def split_duplicates(order: Array, covers: Array, max_distinct: int) -> tuple[list[int], list[int]]:
+    """Return the first candidates that no earlier one covers, and the candidates before the last of them that one does.
+
+    Parameters
+    ----------
+    order : ndarray of int of shape (s,)
+        The candidates 0, …, s − 1, best first.
+    covers : ndarray of bool of shape (s, s), on the host
+        Whether the candidate of the row makes that of the column a duplicate.
+    max_distinct : int
+        Number of distinct candidates after which the search ends.
+    """
+    distinct: list[int] = []
+    duplicates: list[int] = []
+    is_covered = np.zeros(order.size, bool)
+    for j in order.tolist():
+        if is_covered[j]:
+            duplicates.append(j)
+        else:
+            distinct.append(j)
+            is_covered |= covers[j]
+        if len(distinct) == max_distinct:
+            break
+    return distinct, duplicates
+
+
+def argsort_descending(values: Array, decimals: int) -> Array:
+    """Return the indices that sort host values in decreasing order.
+
+    Values that agree to `decimals` digits, relative to the largest, keep their order.
+    """
+    values = values.astype(np.float64)
+    largest = max(float(np.max(values, initial=0.0)), float(np.finfo(np.float32).tiny))
+    return np.argsort(-np.round(values / largest, decimals), kind="stable")
+
+
+def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:
+    """Return the score Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,), on the host; zero for columns that are not scored.
+
+    `threshold` is t, and `norms`, (n,), are the column norms in float64 on the host.
+    """
+    n = norms.size
+    if not operator.has_samples:
+        scores = np.zeros(n)
+        for idx in np.array_split(np.arange(n), -(-n // COVARIANCE_TILE_COLUMNS)):
+            C = to_host(operator.correlate(operator.columns(idx))).astype(np.float64) * safe_reciprocal(norms[idx])
+            scores[idx] = np.sum(np.maximum(C * C - threshold, 0), axis=0)
+        return scores
+    order = argsort_descending(norms, SCORE_DECIMALS)
+    order = order[norms[order] > 0]  # zero columns score zero
+    B = operator.columns(order)  # (r, n_nonzero)
+    n_scored = int(min(order.size, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
+    scores = np.zeros(n)
+    scores[order[:n_scored]] = _sum_excess_correlations(B, threshold, norms[order] ** 2, n_scored)
+    return scores
+
+
+def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scored: int) -> Array:
+    """Return Σᵢ (cᵢⱼ² − t)₊ for the first `n_scored` columns j of B, whose columns are sorted by decreasing norm.
+
+    Only the tiles of BᵀB that reach above the diagonal are computed. There the second column of a pair has the smaller
+    norm, hence the larger c, so that an entry below the threshold for this column is below it for both.
+
+    Parameters
+    ----------
+    B : ndarray of shape (r, n)
+    threshold : float
+        The smallest squared correlation that counts, t.
+    norms_sq : ndarray of shape (n,)
+        Squared norms of the columns, decreasing, on the host.
+    n_scored : int
+
+    Returns
+    -------
+    ndarray of float64 of shape (n_scored,), on the host
+    """
+    n = B.shape[1]
+    sums = np.zeros(n)
+    min_square = asarray_like(B, (threshold * norms_sq).astype(B.dtype))  # of aᵢᵀaⱼ, where c² = t for column j
+    inverse = safe_reciprocal(norms_sq)
+    height, width = DEVICE_TILE_SHAPE if is_device_array(B) else TILE_SHAPE
+    for i in range(0, n_scored, height):
+        left = B[:, i : min(i + height, n_scored)].T
+        for j in range(i, n, width):
+            squares = left @ B[:, j : j + width]
+            np.square(squares, out=squares)
+            flat = np.flatnonzero(np.greater(squares, min_square[j : j + width]))
+            large = to_host(squares.reshape(-1)[flat]).astype(np.float64)
+            rows, columns = np.divmod(to_host(flat), squares.shape[1])
+            is_above = j + columns > i + rows
+            large, rows, columns = large[is_above], rows[is_above], columns[is_above]
+            for offset, positions, size in ((i, rows, left.shape[0]), (j, columns, squares.shape[1])):
+                excess = np.maximum(large * inverse[offset + positions] - threshold, 0)
+                sums[offset : offset + size] += np.bincount(positions, excess, size)
+    return (sums + np.maximum(norms_sq - threshold, 0))[:n_scored]
+
+
+def make_module_starts(problem: Problem, norms: Array, count: int) -> Point:
+    """Return `count` starts of one unit, each the module of a column.
+
+    A penalty without a number of variables may make no variable active besides the column itself. For such a penalty
+    the starts are constructed with as many variables as a small module has.
+
+    `problem` has one unit of ℓ2 variance. `norms`, (n,), are its column norms, of which at least one is positive. The
+    point has one start in each column, up to `count` of them.
+    """
+    penalty = problem.penalty
+    if penalty.max_cardinality > 0 or penalty.support_rules is not None:
+        return make_screened_starts(problem, norms, count)
+    cardinality = Cardinality(np.array([min(SMALL_MODULE_VARIABLES, norms.size)]))
+    small = replace(problem, penalty=penalty.with_sign(cardinality))
+    _, T = small.penalty.evaluate(make_screened_starts(small, norms, count).C)
+    return problem.as_batch(T.shape[1]).feasible_set.make_point(problem.operator.combine(T))
+
+
+def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
+    """Return `count` starts of one unit at columns, the best of many by the objective at each of them.
+
+    The columns with outstanding correlations are scored. A column that is active at a better start would lead to the
+    same result and is left out. The rest makes a few steps; this and the scores use a subset of the samples.
+
+    Parameters
+    ----------
+    problem : Problem
+        Problem of one unit of ℓ2 variance.
+    norms : ndarray of shape (n_features,)
+        The norms of the columns, at least one of them positive.
+    count : int
+
+    Returns
+    -------
+    Point
+        The starts as columns, up to `count` of them, with their correlations over all samples. They are in the order
+        of their values before the steps on the subset.
+    """
+    penalty, operator = problem.penalty, problem.operator
+    subsampled = replace(problem, operator=subsample_operator(operator))
+    max_columns = min(MAX_SHORTLIST_ENTRIES, compute_max_extra_entries(operator)) // max(operator.shape)
+    n_columns = max(1, min(max(MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START * count), max_columns))
+    usable = penalty.start_score(norms) > 0
+    threshold = _choose_correlation_threshold(subsampled, norms, usable)
+    shortlist = screen_columns(subsampled.operator, threshold, usable, n_columns)
+    # The subset has a sample space, and perhaps a dtype, of its own: only the gradient, (n, count), carries over.
+    Y = operator.combine(_ascend_from_columns(subsampled, shortlist, count).astype(operator.dtype))
+    return choose_better_sign(penalty, problem.as_batch(Y.shape[1]).feasible_set.make_point(Y))
+
+
+def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Array:
+    """Return up to `count` gradients, (n, count), after a few steps from the best distinct columns of the shortlist."""
+    points = problem.as_batch(shortlist.size).feasible_set.make_point(compute_column_directions(problem, shortlist))
+    points = choose_better_sign(problem.penalty, points)
+    values, gradient = problem.penalty.relaxation.evaluate(points.C)
+    # A start whose column is active at a better start would lead to the same result.
+    covers = (to_host(take_rows(gradient, shortlist)) != 0).T
+    distinct, duplicates = split_duplicates(argsort_by_value(to_host(values)), covers, count)
+    selected = distinct + duplicates[: count - len(distinct)]
+    starts = Point(points.X[:, selected], points.C[:, selected])
+    del points, gradient  # as large as the matrix if it has few samples
+    return problem.penalty.evaluate(ascend_briefly(problem, starts).C)[1]
+
+
+def ascend_briefly(problem: Problem, starts: Point, callback: Callback | None = None) -> Point:
+    """Return the points after a few steps from independent starts of a problem of one unit, the columns of a point.
+
+    `callback` is called with the state of the ascent after each step.
+    """
+    batch = problem.as_batch(starts.C.shape[1])
+    return maximize(
+        batch.objective, batch.feasible_set, starts, tol=RACE_TOL, max_iter=HEAT_STEPS, callback=callback
+    ).point
+
+
+def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array) -> float:
+    """Return the smallest squared correlation that is active at a good start, as a median over a few columns.
+
+    For a column at which no other is active, it is the largest squared correlation with another column. It is at least
+    the 200th largest squared correlation.
+
+    `problem` has one unit; its matrix may be a subset of the samples, with the same columns. `norms`, (n,), and the
+    mask `usable`, (n,), with at least one column, are in the memory of the matrix.
+    """
+    usable = to_host(np.flatnonzero(usable))
+    by_norm = usable[np.argsort(-to_host(take_rows(norms, usable)), kind="stable")]
+    half = N_THRESHOLD_COLUMNS // 2
+    idx = np.union1d(by_norm[:half], usable[np.linspace(0, usable.size - 1, half).astype(np.intp)])
+    n_batches = min(idx.size, -(-idx.size * norms.size // MAX_THRESHOLD_ENTRIES))
+    batches = [_compute_smallest_active_squares(problem, batch) for batch in np.array_split(idx, n_batches)]
+    values, squares = (np.concatenate(parts) for parts in zip(*batches, strict=True))
+    return float(np.median(squares[argsort_by_value(values)[:N_BEST_THRESHOLD_COLUMNS]]))
+
+
+def _compute_smallest_active_squares(problem: Problem, idx: Array) -> tuple[Array, Array]:
+    """Return the values of the best starts at the columns `idx`, and the threshold of each, both on the host."""
+    points = problem.as_batch(idx.size).feasible_set.make_point(compute_column_directions(problem, idx))
+    values, gradient = problem.penalty.relaxation.evaluate(points.C)
+    best = argsort_by_value(to_host(values))[:N_BEST_THRESHOLD_COLUMNS].tolist()
+    squares, is_active = to_host(points.C[:, best]) ** 2, to_host(gradient[:, best]) != 0
+    smallest_active = np.min(squares, axis=0, where=is_active, initial=np.inf)
+    second, last_counted = (max(len(squares) - rank, 0) for rank in (2, MAX_COUNTED_CORRELATIONS))
+    ranked = np.partition(squares, [second, last_counted], axis=0)
+    return to_host(values)[best], np.maximum(np.minimum(smallest_active, ranked[second]), ranked[last_counted])
+
+
+def compute_column_directions(problem: Problem, idx: Array) -> Array:
+    """Return the columns `idx` as sample-space vectors; for a column in a group, a power step on its group instead.
+
+    There is one vector for each of the indices `idx`, on the host; the vectors are in the memory of the matrix, and not
+    normalised. Groups are variables that the support rules select together; they do not work on a device.
+    """
+    directions, rules = problem.operator.columns(idx), problem.penalty.support_rules
+    if rules is None or rules.group_labels is None:
+        return directions
+    same_group = rules.group_labels[:, None] == rules.group_labels[idx]  # (n, |idx|)
+    return problem.operator.combine(np.where(same_group, problem.operator.correlate(directions), 0))
+
+
+def choose_better_sign(penalty: Penalty, points: Point) -> Point:
+    """Return each point or its opposite, whichever has the larger value; they differ only for non-negative loadings.
+
+    The columns of `points`, X of shape (p, s) and C of shape (n, s), are independent starts of one unit.
+    """
+    if not penalty.is_nonnegative:
+        return points
+    values, _ = penalty.evaluate(points.C)
+    opposite_values, _ = penalty.evaluate(-points.C)
+    sign = np.where(opposite_values > values, -1, 1).astype(points.C.dtype)
+    return Point(points.X * asarray_like(points.X, sign), points.C * asarray_like(points.C, sign))
+
+
+def argsort_by_value(values: Array) -> Array:
+    """Return the indices that sort host values, (s,), in decreasing order; those equal up to rounding keep theirs."""
+    return argsort_descending(values, VALUE_DECIMALS)
