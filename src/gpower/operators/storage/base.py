@@ -28,7 +28,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -227,17 +227,17 @@ class Container(ABC):
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
 
-        Sample i belongs to part `part[i]`; `part`, (n_samples,) of int, is on the host. `mean`, (n,), is where the
-        matrix is; None stands for zero. The sum of a part is the first row of its matrix. The result is in float64 on
-        the host, zero for a part without samples.
+        Sample i belongs to part `part[i]`; `part`, (n_samples,) of int, is on the host. `mean`, (n,), is on the host or
+        where the matrix is; None stands for zero. The sum of a part is the first row of its matrix. The result is in
+        float64 on the host, zero for a part without samples.
         """
         result = np.zeros((n_parts, 1 + self.shape[1], self.shape[1]))
-        shift = self.to_backend(np.zeros(self.shape[1], self.dtype)) if mean is None else mean
+        shift = self.to_backend(np.zeros(self.shape[1], self.dtype) if mean is None else mean)
         for i in np.unique(part):
             samples, weight = self._select_rows(part == i)
             sums, _ = samples.shifted_sums(shift, weight)
             result[i, 0] = to_host(sums)
-            result[i, 1:] = to_host(samples.gram(mean, weight))
+            result[i, 1:] = to_host(samples.gram(None if mean is None else shift, weight))
         return result
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
@@ -327,9 +327,9 @@ class InMemoryMatrix(Container):
         """Return a copy of the rows `idx`, indices on the host, as a container."""
         return type(self)(self.A[self.to_backend(idx)], self.has_double_sums)
 
-    def take_rows(self, idx: Array) -> Array:
-        """Return a copy of some rows in host memory, as an array or a CSR matrix."""
-        return self.select_rows(idx).A
+    def copy_to_host(self) -> Any:
+        """Return the matrix as a NumPy array or a SciPy matrix in host memory, itself if it is there."""
+        return self.A.get() if self.is_on_device else self.A  # type: ignore[attr-defined]
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
         """Return a copy of some samples, and no weights."""

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array
+from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower.io.stores.source import DataBlock
 from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry, OnePassMoments
@@ -139,20 +139,22 @@ class BlockMatrix(OnePassMoments):
 
     def times(self, T: Array) -> Array:
         """Compute X T."""
-        return self._multiply_blocks(lambda block, T: block.times(T), T, 1)
+        return self._multiply_blocks("times", T, 1)
 
     def transposed_times(self, Y: Array) -> Array:
         """Compute XᵀY."""
-        return self._multiply_blocks(lambda block, Y: block.transposed_times(Y), Y, 0)
+        return self._multiply_blocks("transposed_times", Y, 0)
 
-    def _multiply_blocks(self, function: BlockFunction[Array], Y: Array, summed_axis: int) -> Array:
+    def _multiply_blocks(self, method: str, Y: Array, summed_axis: int) -> Array:
         """Compute a product that sums over rows (axis 0) or columns (axis 1), as a sum or concatenation over blocks.
 
-        Y has as many rows as X has rows or columns along the summed axis; each block gets its part, or all, of Y.
+        `method` names the method of a block that multiplies it by Y or by its part of Y. Y has as many rows as X has
+        rows or columns along the summed axis.
         """
         if self.axis == summed_axis:
-            return self.sum_blocks(function, [(Y[part],) for part in self.get_block_slices()]).astype(self.dtype)
-        return np.concatenate(self.map_blocks(function, self.repeat_arguments(Y)))
+            parts = [(method, Y[part]) for part in self.get_block_slices()]
+            return self.sum_blocks(compute_on_block, parts).astype(self.dtype)
+        return np.concatenate(self.map_blocks(compute_on_block, self.repeat_arguments(method, Y)))
 
     def take(self, idx: Array) -> InMemoryMatrix:
         """Return the columns `idx`, in that order and possibly none, in memory, dense or CSC."""
@@ -190,17 +192,18 @@ class BlockMatrix(OnePassMoments):
         arguments = self.repeat_arguments(rows)
         if self.axis == 0:
             arguments = self._make_local_indices(np.split(rows, np.searchsorted(rows, self.block_edges[1:-1])))
-        parts = self.map_blocks(lambda block, rows: block.take_rows(rows), arguments)
-        if self.is_sparse:
-            return (sp.hstack if self.axis else sp.vstack)(parts, format="csr")
-        return np.concatenate(parts, axis=self.axis)
+        return self._join(self.map_blocks(lambda block, rows: block.select_rows(rows).copy_to_host(), arguments), "csr")
 
     def _concatenate_columns(self, arguments: Sequence[BlockArguments]) -> InMemoryMatrix:
         """Return the concatenation of some columns of every block, given their indices within each block."""
-        parts = self.map_blocks(lambda block, idx: block.take(idx).A, arguments)
+        parts = self.map_blocks(lambda block, idx: block.take(idx).copy_to_host(), arguments)
+        return wrap_in_memory(self._join(parts, "csc"))
+
+    def _join(self, parts: list[DataBlock], sparse_format: str) -> DataBlock:
+        """Concatenate parts of all blocks in host memory, along `axis`, to an array or a sparse matrix in a format."""
         if self.is_sparse:
-            return wrap_in_memory((sp.hstack if self.axis else sp.vstack)(parts, format="csc"))
-        return DenseMatrix(np.concatenate(parts, axis=self.axis))
+            return (sp.hstack if self.axis else sp.vstack)(parts, format=sparse_format)
+        return np.concatenate(parts, axis=self.axis)
 
     def to_dense(self) -> Array:
         """Return the whole matrix as an array in memory."""
@@ -217,8 +220,7 @@ class BlockMatrix(OnePassMoments):
         """
         if self.axis == 1:
             return self.take(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
-        arguments = [(mean, w, idx) for w in self._split_weights(weight)]
-        return self.sum_blocks(lambda block, mean, w, idx: block.gram(mean, w, idx), arguments)
+        return self.sum_blocks(compute_on_block, [("gram", mean, w, idx) for w in self._split_weights(weight)])
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute sums and Gram matrices of x − mean over each part of the samples; in one pass for blocks of rows."""
@@ -237,7 +239,7 @@ class BlockMatrix(OnePassMoments):
         if self.axis == 0:
             return super().compute_moments(weight, total_weight)
         parts = self.map_blocks(
-            lambda block, weight, total: block.compute_moments(weight, total)[:2],
+            lambda block, weight, total: [to_host(each) for each in block.compute_moments(weight, total)[:2]],
             self.repeat_arguments(weight, total_weight),
         )
         mean, deviation = np.concatenate(parts, axis=1)
@@ -246,10 +248,11 @@ class BlockMatrix(OnePassMoments):
     def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,) in float64, block by block."""
         if self.axis == 0:
-            sums, squares = self.sum_blocks(_stack_shifted_sums, [(shift, w) for w in self._split_weights(weight)])
+            arguments = [("shifted_sums", shift, w) for w in self._split_weights(weight)]
+            sums, squares = self.sum_blocks(compute_on_block, arguments)
         else:
-            parts = self.map_blocks(_stack_shifted_sums, [(shift[part], weight) for part in self.get_block_slices()])
-            sums, squares = np.concatenate(parts, axis=1)
+            arguments = [("shifted_sums", shift[part], weight) for part in self.get_block_slices()]
+            sums, squares = np.concatenate(self.map_blocks(compute_on_block, arguments), axis=1)
         return sums, squares
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
@@ -265,10 +268,9 @@ class BlockMatrix(OnePassMoments):
 
     def head(self, n_rows: int) -> Array:
         """Return the first rows, (min(n_rows, n_samples), n_features), dense."""
-        arguments = self.repeat_arguments(n_rows)
-        if self.axis == 0:
-            arguments = [(n_rows - part.start,) if part.start < n_rows else None for part in self.get_block_slices()]
-        return np.concatenate(self.map_blocks(lambda block, count: block.head(count), arguments), axis=self.axis)
+        counts = [n_rows - (part.start if self.axis == 0 else 0) for part in self.get_block_slices()]
+        arguments = [("head", count) if count > 0 else None for count in counts]
+        return np.concatenate(self.map_blocks(compute_on_block, arguments), axis=self.axis)
 
     def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
         """Return the first entry, row by row in the first block with one, that is not finite, or None.
@@ -302,12 +304,17 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate([scores for scores, _ in results])
 
 
-def _stack_shifted_sums(block: InMemoryMatrix, shift: Array, weight: Array | None) -> Array:
-    """Compute the sums of x − shift and of its squares over the rows of one block, (2, n)."""
-    return np.stack(block.shifted_sums(shift, weight))
+def compute_on_block(block: InMemoryMatrix, method: str, *arguments: object) -> Array:
+    """Return ``block.method(*arguments)`` on the host, wherever the block is; several arrays of a result are stacked.
+
+    Arrays among the arguments are on the host, and are moved to where the block is.
+    """
+    moved = [block.to_backend(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    result = getattr(block, method)(*moved)
+    return np.stack([to_host(each) for each in result]) if isinstance(result, tuple) else to_host(result)
 
 
 def _project_and_check(block: InMemoryMatrix, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
     """Return the scores of a block, and row and column of its first entry that is not finite, or None."""
     with np.errstate(all="ignore"):
-        return block.project_samples(loadings, mean), block.locate_non_finite()
+        return compute_on_block(block, "project_samples", loadings, mean), block.locate_non_finite()
