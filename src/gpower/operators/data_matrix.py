@@ -11,7 +11,7 @@ from gpower._utils.arrays import Array, embed_rows, max_or_zero, take_rows, to_h
 from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, compute_centered_gram
-from gpower.operators.storage.base import Container
+from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class DataMatrix(Operator):
         `rows`, on the host, contains all non-zero rows of T, (n_features, m).
         """
         X = self.X
-        if not X.supports_take(rows.size):
+        if X.column_read_share(rows) > MAX_GATHERED_SHARE:
             self.counter.add(1)
             return self._weight_and_center(X.times(T if self.column_scale is None else self.column_scale[:, None] * T))
         if not X.is_sparse:

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from gpower._utils.arrays import Array, to_host
+from gpower._utils.arrays import Array, asarray_like, to_host
 from gpower._utils.messages import format_param
 from gpower.operators.moments import find_cancelled
 
@@ -120,8 +120,11 @@ class Container(ABC):
 
     @property
     def max_gram_share(self) -> float:
-        """Return the number of columns, as a share of n_samples, below which an ascent works on their Gram matrix."""
-        return 0.5
+        """Return the number of columns, as a share of n_samples, below which an ascent works on their Gram matrix.
+
+        On a device it is large: a Gram matrix takes one product, and steps on the host do not wait for the device.
+        """
+        return 2.0 if self.is_on_device and not self.has_double_sums else 0.5
 
     @property
     def should_use_covariance(self) -> bool:
@@ -131,10 +134,6 @@ class Container(ABC):
     def column_read_share(self, idx: Array) -> float:
         """Return the share of the matrix that is read to gather some columns."""
         return len(idx) / self.shape[1]
-
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product that uses `n_columns` columns should read only those."""
-        return n_columns <= MAX_GATHERED_SHARE * self.shape[1]
 
     def should_copy(self, n_columns: int) -> bool:
         """Return whether `n_columns` columns may be gathered as an array."""
@@ -186,8 +185,13 @@ class Container(ABC):
         return to_host(values)
 
     def project_onto(self, Y: Array, q: Array) -> Array:
-        """Compute Yᵀq, (m,), for Y of shape (n_samples, m) and q, (n_samples,), in the precision of products."""
-        return self.wrap_array(Y).transposed_times(q[:, None])[:, 0] if self.has_double_sums else Y.T @ q
+        """Compute Yᵀq, (m,), for Y of shape (n_samples, m) and q, (n_samples,), in the precision of products.
+
+        All three are where the matrix is. On a device the product of a container is also the fastest.
+        """
+        if self.has_double_sums or self.is_on_device:
+            return self.wrap_array(Y).transposed_times(q[:, None])[:, 0]
+        return Y.T @ q
 
     @abstractmethod
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
@@ -316,8 +320,12 @@ class InMemoryMatrix(Container):
         return type(self)(self.A, double_sums and self.dtype == np.float32)
 
     def take(self, idx: Array) -> Self:
-        """Return a copy of some columns."""
-        return type(self)(self.A[:, idx], self.has_double_sums)
+        """Return a copy of the columns `idx`, indices on the host, as a container where the matrix is."""
+        return type(self)(self.A[:, self.to_backend(idx)], self.has_double_sums)
+
+    def to_backend(self, values: Array) -> Array:
+        """Return a small array in the memory of the matrix, host or device, without a copy if it is there already."""
+        return asarray_like(self.stored_values, values) if self.is_on_device else to_host(values)
 
     def get_rows(self, idx: Array) -> Array:
         """Return some rows as a new array."""

@@ -125,10 +125,6 @@ class BlockMatrix(OnePassMoments):
         """Return the share of the matrix that is read for some columns; blocks of rows are read completely."""
         return float(len(idx) > 0) if self.axis == 0 else super().column_read_share(idx)
 
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product should read only `n_columns` columns; never from blocks of rows."""
-        return self.axis == 1 and super().supports_take(n_columns)
-
     def get_block_slices(self) -> list[slice]:
         """Return the slice of rows or columns of every block."""
         return [slice(int(lo), int(hi)) for lo, hi in zip(self.block_edges[:-1], self.block_edges[1:], strict=True)]

@@ -39,8 +39,8 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
 
     @property
     def should_use_covariance(self) -> bool:
-        """Return whether there are at least twice as many samples as variables."""
-        return 2 * self.shape[1] <= self.shape[0]
+        """Return whether there are at least twice as many samples as variables; a matrix on a device stays there."""
+        return 2 * self.shape[1] <= self.shape[0] and not self.is_on_device
 
     def times(self, T: Array) -> Array:
         """Compute X T."""
@@ -78,8 +78,8 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return product.astype(A.dtype)
 
     def to_dense(self) -> Array:
-        """Return the array in Fortran order, itself if it is in that order."""
-        return np.asfortranarray(self.A)
+        """Return the array in Fortran order, itself if it is in that order or on a device."""
+        return self.A if self.is_on_device else np.asfortranarray(self.A)
 
     def wrap_array(self, A: Array) -> Self:
         """Return a container of the same class."""

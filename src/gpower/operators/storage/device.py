@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like
+from gpower._utils.arrays import Array
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dense import MAX_FLOAT32_SUM_ROWS, DenseMatrix
 
@@ -36,35 +36,6 @@ class DeviceMatrix(DenseMatrix):
     is_remote = True
     is_on_device = True
     storage_description = "on a device"
-
-    @property
-    def should_use_covariance(self) -> bool:
-        """Return False: the matrix stays on the device."""
-        return False
-
-    @property
-    def max_gram_share(self) -> float:
-        """Return a large share: a Gram matrix takes one product, and steps on the host do not wait for the device.
-
-        With float64 sums the share is that of arrays on the host.
-        """
-        return 0.5 if self.has_double_sums else 2.0
-
-    def take(self, idx: Array) -> DeviceMatrix:
-        """Return a copy of the columns `idx`, indices on the host, on the device."""
-        return DeviceMatrix(self.A[:, self.to_backend(idx)], self.has_double_sums)
-
-    def to_dense(self) -> Array:
-        """Return the array itself, on the device, in whatever order its entries are stored."""
-        return self.A
-
-    def to_backend(self, values: Array) -> Array:
-        """Return the values as an array on the device."""
-        return asarray_like(self.A, values)
-
-    def project_onto(self, Y: Array, q: Array) -> Array:
-        """Compute Yᵀq."""
-        return self.wrap_array(Y).transposed_times(q[:, None])[:, 0]
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns as products with a vector, which run at full memory speed."""

@@ -115,14 +115,6 @@ class ResidualMatrix(Container):
         """Return the share of the base that is read to gather some rows."""
         return self.base.row_read_share(idx)
 
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product that uses `n_columns` columns should read only those."""
-        return self.base.supports_take(n_columns)
-
-    def should_copy(self, n_columns: int) -> bool:
-        """Return whether `n_columns` columns may be gathered as an array."""
-        return self.base.should_copy(n_columns)
-
     def to_backend(self, values: Array) -> Array:
         """Return a small array in the memory of the matrix."""
         return self.base.to_backend(values)

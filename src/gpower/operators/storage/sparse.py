@@ -46,8 +46,8 @@ class SparseMatrix(InMemoryMatrix):
 
     @property
     def should_use_covariance(self) -> bool:
-        """Return whether the matrix has more stored entries than its covariance."""
-        return bool(self.shape[1] ** 2 < self.A.nnz)
+        """Return whether the matrix has more stored entries than its covariance; one on a device stays there."""
+        return bool(self.shape[1] ** 2 < self.A.nnz) and not self.is_on_device
 
     @property
     def max_gram_columns(self) -> int:
