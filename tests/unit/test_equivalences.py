@@ -9,7 +9,7 @@ from sklearn.datasets import load_wine
 from sklearn.decomposition import PCA
 
 from gpower import GPower, Solver
-from gpower._utils.arrays import orient
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import adjusted_variance, share_of_pca
 from gpower.penalties.elementary import FixedSupport

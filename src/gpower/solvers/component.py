@@ -10,7 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from gpower._utils.arrays import Array, max_or_zero, orient, stable_argmax, take_rows, to_host
+from gpower._utils.arrays import Array, max_or_zero, stable_argmax, take_rows, to_host
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components

@@ -13,8 +13,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, is_device_array, to_host
-from gpower._utils.compressed import CompressedMatrix, find_lines, set_arrays, split_lines, view_lines
+from gpower._utils.arrays import Array, CompressedMatrix, is_device_array, set_arrays, to_host
+from gpower._utils.compressed import find_lines, split_lines, view_lines
 from gpower._utils.memory import get_free_device_memory
 from gpower.io.stores.source import get_working_dtype
 from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
@@ -84,20 +84,9 @@ class DeviceSparseMatrix(SparseMatrix):
     is_on_device = True
     storage_description = "on a device"
 
-    @property
-    def should_use_covariance(self) -> bool:
-        """Return False: the matrix stays on the device."""
-        return False
-
-    max_gram_share = DeviceMatrix.max_gram_share
-
     def prepare(self, double_sums: bool) -> Self:
         """Return the container with float64 sums on request if the data are float32."""
         return InMemoryMatrix.prepare(self, double_sums)
-
-    def to_backend(self, values: Array) -> Array:
-        """Return the values as an array on the device."""
-        return asarray_like(self.A.data, values)
 
     def wrap_array(self, A: Array) -> DeviceMatrix:
         """Return the container of an array on the device."""
