@@ -1,11 +1,12 @@
-"""Small dense linear algebra for all layers: polar factor, sign convention, and transfer between host and device.
+"""Arrays of NumPy, CuPy, PyTorch and other libraries: where they are, how they get there, and small helpers for both.
 
-The columns of an (n, m) array are m units, also when m = 1. Apart from arrays of the size of the arguments, no array
-here is larger than m × m.
+An array on the host is a NumPy array; an array on a device is one of CuPy, on a GPU. NumPy's functions dispatch to
+CuPy's, so that the same code works on both. Arrays of length n_samples or n_features stay where the data are; arrays of
+the length of a working set, or of the components, are on the host. `asarray_like` and `to_host` transfer arrays.
 
-NumPy's own functions dispatch to arrays on a device (CuPy), so the same code works on both. Arrays of length n_samples
-or n_features stay where the data are; arrays of the length of a working set, or of the components, are on the host.
-Only `asarray_like` and `to_host` transfer arrays.
+The data that users pass may be of another library, "foreign" below. A PyTorch tensor shares its memory with an array of
+NumPy or CuPy, and so does any array that supports DLPack; a sparse CSR tensor shares it with a CSR matrix of SciPy or
+CuPy. Results are returned as the type that was passed.
 """
 
 from __future__ import annotations
@@ -131,13 +132,20 @@ def apply_soft_threshold(c: Array, level: float) -> Array:
 
 
 def set_arrays(empty: CompressedMatrix, data: Array, indices: Array, indptr: Array) -> CompressedMatrix:
-    """Return an empty matrix with these arrays themselves: constructors would copy or convert 64-bit indices."""
+    """Return an empty CSR or CSC matrix with these arrays as its own; constructors would copy or convert indices.
+
+    `empty` has the final shape and dtype and is changed; `indices` and `data` have one entry for each stored entry,
+    `indptr` one more than lines. All arrays are where the class of `empty` has them, host (SciPy) or device (CuPy).
+    """
     empty.data, empty.indices, empty.indptr = data, indices, indptr
     return empty
 
 
 def is_foreign_array(X: ForeignArray) -> bool:
-    """Return whether X is a dense array of a library other than NumPy: PyTorch, CuPy, or any that supports DLPack."""
+    """Return whether X is a dense array of a library other than NumPy: PyTorch, CuPy, or any that supports DLPack.
+
+    It is True for a sparse tensor of PyTorch too; X is any object.
+    """
     return is_device_array(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
 
 
@@ -179,7 +187,10 @@ def make_converter_to(X: ForeignArray) -> ArrayConverter:
 
 
 def to_device(X: ForeignArray, device: str) -> Array:
-    """Return X itself for the device "cpu", or a copy on the GPU for "cuda"; raise ValueError if that is impossible."""
+    """Return X itself for the device "cpu", or a copy on the GPU for "cuda"; raise ValueError if that is impossible.
+
+    X is a NumPy array or a SciPy matrix for "cuda" (it becomes CSR), and any object for "cpu".
+    """
     if device == "cpu":
         return X
     if device != "cuda":
@@ -211,11 +222,12 @@ def _split_csr(X: CompressedMatrix) -> tuple[Array, Array, Array]:
 
 
 def to_numpy(X: ForeignArray) -> Array:
-    """Return any array as a NumPy array on the host; not for the data matrix."""
+    """Return a small array of any library as a NumPy array on the host; not for the data matrix, which may be large."""
     return to_host(as_native(X))
 
 
 def _import_cupy(name: str = "cupy") -> ModuleType:
+    """Import CuPy or one of its modules; raise ImportError with the remedy if it is not installed."""
     try:
         return import_module(name)
     except ImportError:

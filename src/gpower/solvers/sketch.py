@@ -14,7 +14,7 @@ from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciproc
 from gpower.feasible_sets import correlate_if_needed
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
-from gpower.operators.storage.sparse import wrap_in_memory
+from gpower.operators.storage.dense import DenseMatrix
 
 #: Number of rows of a sketch beyond the number of components, and number of power iterations. With 15 extra rows, weak
 #: components of GSE1992, GSE3143 and of a factor model are lost; 80 rows, or two iterations, gain nothing there.
@@ -107,7 +107,7 @@ def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomStat
     scale, dtype = projected.scale, projected.matrix.dtype
     norms = to_host(operator.column_norms).astype(np.float64) / scale
     unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
-    A = wrap_in_memory((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
+    A = DenseMatrix((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
     return replace(
         projected,
         matrix=DataMatrix(A, norms.astype(dtype)),
@@ -127,9 +127,7 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     scale = _choose_sketch_scale(operator)
     B = to_host((C if scale == 1 else C / scale).astype(_choose_sketch_dtype(operator), order="C")).T
     hidden_variance = _estimate_hidden_variance(operator, B, scale)
-    return Sketch(
-        operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance
-    )
+    return Sketch(operator, DataMatrix(DenseMatrix(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance)
 
 
 def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> float:

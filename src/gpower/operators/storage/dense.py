@@ -165,7 +165,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
                 return _sum_tiles(A[:, part], shift[part], w, by_columns)
             return _sum_tiles(A[part], shift, w[part], by_columns)
 
-        partial_sums = map_in_threads(sum_part, slices)
+        partial_sums = map_in_threads(sum_part, slices) if n_parts > 1 else map(sum_part, slices)
         sums, squares = np.concatenate(list(partial_sums), axis=1) if by_columns else add_in_float64(partial_sums)
         return sums, squares
 
