@@ -3,7 +3,11 @@
 Every product applies one small function to each block and sums or concatenates the results. Subclasses only decide
 where the functions run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends the function to the worker
 that holds the block, so that the function must not depend on this process. A block is itself a container
-(`InMemoryMatrix`), in the memory of the process that works on it. All arrays are NumPy arrays on the host.
+(`InMemoryMatrix`), in the memory of the process that works on it, on the host or a device.
+
+X, the matrix, has shape (n_samples, n_features). All arrays that methods take and return are NumPy arrays on the host:
+T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns; `mean` and `shift`
+have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
 """
 
 from __future__ import annotations
@@ -22,9 +26,9 @@ from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry, OnePas
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
 
-#: Gathered columns may take the memory limit divided by this number.
+#: Gathered columns may take the memory limit divided by this number: they are copied, and blocks need memory too.
 GATHER_MEMORY_DIVISOR = 4
-#: A Gram matrix may take the memory limit divided by this number.
+#: A Gram matrix may take the memory limit divided by this number, because an eigendecomposition copies it.
 GRAM_MEMORY_DIVISOR = 8
 #: Number of rows whose column medians are the shift about which moments are summed.
 MEDIAN_SAMPLE_ROWS = 32
@@ -134,11 +138,11 @@ class BlockMatrix(OnePassMoments):
         return [arguments] * self.n_blocks
 
     def times(self, T: Array) -> Array:
-        """Compute X T."""
+        """Compute X T, (n_samples, m)."""
         return self._multiply_blocks("times", T, 1)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY."""
+        """Compute XᵀY, (n_features, m)."""
         return self._multiply_blocks("transposed_times", Y, 0)
 
     def _multiply_blocks(self, method: str, Y: Array, summed_axis: int) -> Array:
@@ -212,14 +216,19 @@ class BlockMatrix(OnePassMoments):
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Compute the Gram matrix as a sum over blocks of rows, or from gathered columns, which must fit in memory.
 
-        Arguments are as in `Container.gram`: with `idx`, `mean` contains the means of those columns alone.
+        It is (X − mean)ᵀ diag(w) (X − mean), (n, n), in float64 for blocks of rows; with `idx` that of these n columns,
+        and `mean` is (n,), of them alone, or None for zero.
         """
         if self.axis == 1:
             return self.take(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
         return self.sum_blocks(compute_on_block, [("gram", mean, w, idx) for w in self._split_weights(weight)])
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
-        """Compute sums and Gram matrices of x − mean over each part of the samples; in one pass for blocks of rows."""
+        """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
+
+        Sample i belongs to part `part[i]`, (n_samples,) of int; `mean`, (n,), is None for zero. The sum is the first
+        row of the matrix of a part. Blocks of rows are read in one pass.
+        """
         if self.axis == 1:
             return super().shifted_sums_by_part(mean, part, n_parts)
         return self.sum_blocks(
@@ -231,7 +240,10 @@ class BlockMatrix(OnePassMoments):
         return [None if weight is None else weight[part] for part in self.get_block_slices()]
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute means, deviation norms and passes; for blocks of columns, block by block."""
+        """Compute column means, norms of the deviations from them, and passes; of columns in blocks, block by block.
+
+        `total_weight` is the sum of the weights, or the number of samples; means and norms have shape (n_features,).
+        """
         if self.axis == 0:
             return super().compute_moments(weight, total_weight)
         parts = self.map_blocks(
@@ -287,9 +299,9 @@ class BlockMatrix(OnePassMoments):
         return None
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores, (n_samples, m); blocks of rows are checked in the same pass.
+        """Compute the scores (X − mean) @ loadings, (n_samples, m), for loadings of shape (n_features, m).
 
-        Raise ValueError at the first entry that is not finite. Arguments are as in `Container.project_samples`.
+        Blocks of rows are checked in the same pass: raise ValueError at the first entry that is not finite.
         """
         if self.axis == 1:
             return super().project_samples(loadings, mean)

@@ -1,9 +1,16 @@
 """Container of Dask arrays: products are computed where the blocks are. Needs the ``dask`` extra.
 
+A chunk is a part of the Dask array as the user made it: some rows with all columns, or some columns with all rows,
+dense or sparse, on the host or a device (CuPy). A block is the chunk in the working dtype, with each entry stored once.
+
 With a `distributed.Client` the blocks stay on its workers: every product is one task per worker, over the blocks of
-that worker, and only the product is transferred. A block received from a socket is not aligned in memory, and NumPy
-would copy it before each use, so it is aligned once. Tasks prefer the worker that holds the blocks but may run on
-others. If a worker dies, its blocks are computed again from their source. Without a client, threads work on the chunks.
+that worker, and only the product is transferred. Tasks prefer the worker that holds the blocks but may run on others.
+If a worker dies, its blocks are computed again from their source. Without a client, threads work on the chunks.
+
+Products of `dask.array` itself would need fewer lines but one task per block. Measured on two local workers with an
+8000 × 5000 matrix in their memory and one vector: XᵀY took 0.2 s here and 0.5 s there in 8 blocks, 0.4 s and 3.5 s in
+80 blocks. A block that came through a socket is often not aligned in memory, and NumPy copies it before each use: a
+product of 1250 × 5000 with one vector then took 52 ms instead of 2 ms, so such a block is aligned once.
 """
 
 from __future__ import annotations
@@ -51,9 +58,9 @@ if TYPE_CHECKING:
     from dask.delayed import Delayed
     from distributed import Client, Future
 
-#: Share of the workers' memory that blocks may take before they spill to disk.
+#: Share of the workers' memory that blocks may take before they spill to disk: Dask begins to spill at 0.6 of it.
 MAX_PERSISTED_SHARE = 0.55
-#: Size of the blocks into which a store is divided.
+#: Size in bytes of the blocks into which a store is divided: reading one takes much longer than the overhead of a task.
 BLOCK_BYTES = 1 << 26
 #: Information on a chunk that Dask passes to a function, by the number of the argument.
 ChunkInfo = Mapping[int, Mapping[str, Sequence[tuple[int, int]]]]
@@ -105,13 +112,16 @@ def from_store(path: str | os.PathLike[str], key: str | None = None, block_bytes
 
 
 def _read_store_block(path: str, key: str | None, lo: int, hi: int) -> DataBlock:
-    """Read some rows or columns of a store, on the worker that runs this."""
+    """Read lines lo to hi − 1 of a store, rows or columns as the store is arranged, on the worker that runs this.
+
+    `key` names an array within the store. The block is a NumPy array or a SciPy matrix, float32 or float64.
+    """
     return read_source_block(_open_store_cached(path, key, os.stat(path).st_mtime_ns), lo, hi)
 
 
 @lru_cache(maxsize=4)
 def _open_store_cached(path: str, key: str | None, modified_ns: int) -> MatrixSource:
-    """Open a store in its present state, once for the many blocks that a worker reads."""
+    """Open a store once for the many blocks that a worker reads, and again if its time of change (ns) differs."""
     source = open_source(path, key)
     assert source is not None
     return source
@@ -158,7 +168,7 @@ class DaskMatrix(BlockMatrix):
 
     @cached_property
     def blocks(self) -> list[Delayed] | list[Future]:
-        """Return the blocks: on the workers from the first product on, or lazy without a client."""
+        """Return the blocks (`_WorkerBlock`): on the workers from the first product on, or lazy without a client."""
         lazy = [_make_delayed(_keep_chunk)(chunk, self.dtype) for chunk in self.array.to_delayed().ravel()]
         if self.client is None:
             return lazy
@@ -168,7 +178,11 @@ class DaskMatrix(BlockMatrix):
             return list(self.client.compute(lazy, retries=2))
 
     def project_samples(self, loadings: Array, mean: Array) -> DaskArray:
-        """Return the scores as a lazy Dask array, whose computation raises an error at an entry that is not finite."""
+        """Return the scores (X − mean) @ loadings, (n_samples, m), as a lazy Dask array in the working dtype.
+
+        `loadings`, (n_features, m), and `mean`, (n_features,), are NumPy arrays of that dtype. The computation of the
+        scores raises ValueError at an entry of X that is not finite.
+        """
         rows = self.array.rechunk({1: self.shape[1]})
         chunks = (rows.chunks[0], (loadings.shape[1],))
         meta = np.empty((0, 0), self.dtype)
@@ -202,7 +216,10 @@ class DaskMatrix(BlockMatrix):
         return type(self)(self.array.map_blocks(subtract_shift, dtype=dtype, meta=meta), self.memory_limit)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
-        """Return the results of a function, in this process, for all blocks with arguments, in the order of blocks."""
+        """Return ``function(block, *arguments[i])`` for every block i whose arguments are not None, in that order.
+
+        `function` gets an `InMemoryMatrix` and runs on a worker (or in a thread); the results come to this process.
+        """
         if self.client is None:
             import dask
 
@@ -215,10 +232,11 @@ class DaskMatrix(BlockMatrix):
         return [results[i] for i in sorted(results)]
 
     def sum_blocks(self, function: BlockFunction[Array], arguments: Sequence[BlockArguments]) -> Array:
-        """Add the results of a function in float64, first over the blocks on each worker, then over workers.
+        """Add ``function(block, *arguments[i])`` over the blocks whose arguments are not None, in float64.
 
-        The rounding error of each addition is added at the end, so that the sum does not depend on which worker holds
-        which block.
+        `function` gets an `InMemoryMatrix` and returns arrays of one shape, that of the sum, which is a NumPy array.
+        Each worker adds the results of its blocks; then the sums of the workers are added. The rounding error of each
+        addition is added at the end, so that the sum does not depend on which worker holds which block.
         """
         if self.client is None:
             return np.sum(_sum_compensated((value, 0.0) for value in self.map_blocks(function, arguments)), axis=0)
@@ -256,10 +274,10 @@ class DaskMatrix(BlockMatrix):
 
     @contextmanager
     def _cancel_on_error(self, tasks: Sequence[Future] = ()) -> Iterator[None]:
-        """Cancel all tasks on the cluster after an error or Ctrl-C; raise ClusterError if the cluster is lost.
+        """Cancel the tasks, and the blocks themselves, after an error or Ctrl-C inside; ClusterError if all is lost.
 
-        The exception always propagates. Blocks are forgotten too, so that a later product computes them again. The
-        cancellation runs in a thread because a lost cluster would not answer.
+        `tasks` may be filled inside. The exception always propagates. Blocks are forgotten too, so that a later product
+        computes them again. The cancellation runs in a thread because a lost cluster would not answer.
         """
         try:
             with convert_cluster_errors(self.client):
@@ -270,9 +288,10 @@ class DaskMatrix(BlockMatrix):
             raise
 
     def _group_by_worker(self, block_numbers: list[int]) -> list[tuple[str | None, list[int]]]:
-        """Return each worker with the numbers of the blocks that it holds; None with blocks that no worker holds.
+        """Return each worker's address with the numbers of the blocks that it holds, in the order of their first block.
 
-        A block on several workers is given to the first by address. It waits until all blocks are computed.
+        Blocks that no worker holds are under the address None. A block on several workers is given to the first by
+        address. It waits until all blocks are computed.
         """
         blocks = [self.blocks[i] for i in block_numbers]
         if not all(block.status in ("finished", "error") for block in blocks):
@@ -288,7 +307,7 @@ class DaskMatrix(BlockMatrix):
 
 
 class _WorkerBlock:
-    """A block on a worker, aligned in memory the first time it is used after a transfer."""
+    """A block on a worker: an array or sparse matrix, aligned in memory the first time it is used after a transfer."""
 
     def __init__(self, block: DataBlock) -> None:
         self.block = block
@@ -401,7 +420,10 @@ def _make_delayed(function: BlockFunction[object]) -> Delayed:
 
 
 def _check_dask_array(X: DaskArray) -> DaskArray:
-    """Return X as a matrix of numbers of known size, chunked along one axis; raise StoreError if that is impossible."""
+    """Return X as a matrix of numbers of known size, chunked along one axis; raise StoreError if that is impossible.
+
+    A matrix chunked along both axes is rechunked to blocks of rows, with a warning.
+    """
     if X.ndim != 2:
         raise StoreError(f"The Dask array has {X.ndim} dimensions; a matrix of samples × variables has two.")
     for axis, name in ((0, "rows"), (1, "columns")):

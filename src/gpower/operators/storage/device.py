@@ -1,4 +1,8 @@
-"""Container of arrays on a device (CuPy), to which NumPy's own functions dispatch."""
+"""Container of arrays on a device (CuPy), to which NumPy's own functions dispatch.
+
+X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64. Arrays that methods take and return are
+on the device, except indices and sample weights, (n_samples,) or None for ones, which may be on the host.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from gpower._utils.arrays import Array
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dense import MAX_FLOAT32_SUM_ROWS, DenseMatrix
 
-#: Number of entries that are centred at once.
+#: Number of entries that are centred at once: few blocks, each small beside the memory of a device.
 DEVICE_BLOCK_ENTRIES = 1 << 26
 
 
@@ -42,7 +46,7 @@ class DeviceMatrix(DenseMatrix):
         return self._sum_rows(lambda rows: rows, weight)
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − shift)², a block of rows at a time."""
+        """Compute the weighted sums of (x − shift)² of every column, (n_features,), a block of rows at a time."""
         shift = shift.astype(self.dtype)
         return self._sum_rows(lambda rows: np.square(rows - shift), weight)
 

@@ -2,6 +2,10 @@
 
 F, samples × covariates, contains the covariates and B their coefficients, so that a product with X − F B is one with X
 and one with two thin matrices. A sparse X stays sparse, and a matrix on disk, in a cluster or on a device stays there.
+
+X has shape (n_samples, n_features), F (n_samples, c) and B (c, n_features). Arrays that methods take and return are
+where X is, host or device, except indices and sample weights, which are on the host. `weight` contains non-negative
+sample weights, (n_samples,), and is None for ones.
 """
 
 from __future__ import annotations
@@ -198,11 +202,14 @@ class ResidualMatrix(Container):
         return self.base.gram(mean, weight, idx) - mixed - mixed.T + B.T @ (gram @ B)
 
     def weighted_sums(self, weight: Array | None) -> Array:
-        """Compute the weighted sums of the residuals."""
+        """Compute the weighted sums of the residuals of every column, (n_features,), in float64."""
         return self.base.weighted_sums(weight) - self._get_sums(weight).sums @ self.B.astype(np.float64)
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − F b − shift)²; zero where only rounding error is left."""
+        """Compute the weighted sums of (x − F b − shift)², (n_features,), in float64; zero where all is rounding error.
+
+        `shift`, (n_features,), is about what the residuals are taken.
+        """
         whole = self.base.squared_deviations(shift, weight)
         return self._subtract_fitted(whole, shift.astype(np.float64), self._get_sums(weight))
 
@@ -217,7 +224,10 @@ class ResidualMatrix(Container):
         return np.where(squares <= MIN_RESIDUAL_SHARE[self.dtype] * whole + rounding, 0.0, squares)  # NaN stays
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute means and norms of the residuals from those of the base and the sums with the covariates."""
+        """Compute means and deviation norms of the residuals, each (n_features,), and the passes over the matrix.
+
+        They follow from those of the base and the sums with the covariates; `total_weight` is the sum of the weights.
+        """
         mean, deviation, reads = self.base.compute_moments(weight, total_weight)
         sums = self._get_sums(weight)
         centered = sums._replace(gram=sums.gram - np.outer(sums.sums, sums.sums) / total_weight)
