@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from typing import TypeVar
@@ -71,10 +71,7 @@ def limit_small_products(n_entries: int) -> Iterator[None]:
 
     There is no effect for more than MAX_SMALL_ENTRIES: larger products gain from threads.
     """
-    if n_entries > MAX_SMALL_ENTRIES:
-        yield
-        return
-    with _find_blas_libraries().limit(limits=1):
+    with _find_blas_libraries().limit(limits=1) if n_entries <= MAX_SMALL_ENTRIES else nullcontext():
         yield
 
 

@@ -43,7 +43,7 @@ class PassCounter:
     total: float = 0.0
 
     def add(self, share: float) -> None:
-        """Count a read of `share` of the matrix."""
+        """Count a read of `share` of the matrix: 1 for a full pass, less if only some columns or rows are read."""
         self.total += share
 
 
@@ -51,7 +51,7 @@ class FrozenPassCounter(PassCounter):
     """Counter that does not change any more, for an operator that no longer reads the data."""
 
     def add(self, share: float) -> None:
-        """Ignore the read."""
+        """Ignore the read, whatever its share of the matrix, and keep the total."""
 
 
 @dataclass(frozen=True)
@@ -266,18 +266,21 @@ class Operator(ABC):
 
 
 class OperatorWrapper(Operator):
-    """An operator derived from another, `base`, with the properties of `base`."""
+    """An operator derived from another, `base`, with its container, sample space, weights and rounding errors.
+
+    Subclasses define the products, `column_norms` and the restrictions.
+    """
 
     base: Operator
 
     @property
     def container(self) -> Container:
-        """Return the container of the base."""
+        """Return the container of the base, whose entries are those of A before `base` was changed."""
         return self.base.container
 
     @property
     def has_samples(self) -> bool:
-        """Return whether the base has samples."""
+        """Return whether vectors are represented by one coordinate per sample, as in the base."""
         return self.base.has_samples
 
     @property
@@ -287,12 +290,12 @@ class OperatorWrapper(Operator):
 
     @property
     def precision(self) -> float:
-        """Return the precision of the base."""
+        """Return the relative rounding error of a product with a column of the base."""
         return self.base.precision
 
     @property
     def relative_tolerance(self) -> float:
-        """Return the relative tolerance of the base."""
+        """Return the share of a column's norm below which the rest of a subtraction is rounding error in the base."""
         return self.base.relative_tolerance
 
     @property
@@ -301,5 +304,5 @@ class OperatorWrapper(Operator):
         return self.base.norm_tolerance
 
     def dual(self, X: Array) -> Array:
-        """Compute the dual in the base."""
+        """Compute D, of the shape of X, with XᵀY = DᵀY for every Y, as the base does; vectors are those of the base."""
         return self.base.dual(X)

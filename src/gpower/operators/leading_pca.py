@@ -2,6 +2,9 @@
 
 They solve an eigenproblem of the smaller Gram matrix, that of the columns or that of the samples. If both are large, or
 a good start is given, Lanczos iterations solve it.
+
+A is the matrix of an operator, (p, n), known through products: `operator.combine(T)` is A T and `operator.correlate(X)`
+is AᵀX, both where the matrix is (host or device). Eigenpairs, loadings and starts are on the host.
 """
 
 from __future__ import annotations
@@ -13,7 +16,8 @@ import scipy.sparse.linalg as spla
 from gpower._utils.arrays import Array, embed_rows, normalize_columns, take_rows, to_host
 from gpower.operators.base import Operator
 
-#: Largest order of an eigenproblem that a dense solver solves without a start; above it Lanczos iterations do.
+#: Largest order of an eigenproblem that a dense solver solves without a start; above it Lanczos iterations do,
+#: which need a few products for each eigenpair.
 MAX_DENSE_EIGEN_ORDER = 1200
 #: Order above which Lanczos iterations solve an eigenproblem for which a good start is given.
 MIN_LANCZOS_ORDER = 96
@@ -43,12 +47,8 @@ def compute_leading_components(
     p, n = operator.shape
     idx = np.arange(n) if idx is None else idx
     eigenpairs = None
-    if (
-        start is not None
-        and n_components == 1
-        and idx.size > p > MIN_LANCZOS_ORDER
-        and _has_cached_columns(operator, idx)
-    ):
+    is_start_useful = start is not None and n_components == 1 and idx.size > p > MIN_LANCZOS_ORDER
+    if is_start_useful and not (operator.is_remote or operator.is_sparse) and operator.is_cached(idx):
         restricted = operator.restrict(idx).operator  # the cached columns as a matrix of their own; no read
         eigenpairs = _solve_eigenpairs_by_products(restricted, n_components, np.arange(idx.size), start)
     elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and 4 * n_components < min(p, idx.size):
@@ -68,11 +68,6 @@ def compute_leading_components(
     Z = normalize_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = n_components - values.size
     return (np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))) if missing > 0 else (Z, values)
-
-
-def _has_cached_columns(operator: Operator, idx: Array) -> bool:
-    """Return whether the columns are already gathered as a dense array in host memory."""
-    return not (operator.is_remote or operator.is_sparse) and operator.is_cached(idx)
 
 
 def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:

@@ -39,7 +39,8 @@ from gpower.operators.moments import find_cancelled
 if TYPE_CHECKING:
     from gpower.operators.storage.dense import DenseMatrix
 
-#: Largest share of the columns that are read one by one for a product; above it the whole matrix is read.
+#: Largest share of the matrix that is gathered column by column for a product; above it, reading the whole matrix in
+#: order takes no longer.
 MAX_GATHERED_SHARE = 0.1
 #: Largest number of times that moments are recomputed, each time about a better estimate of the mean.
 MAX_COLUMN_REREADS = 3
@@ -328,7 +329,7 @@ class InMemoryMatrix(Container):
         return asarray_like(self.stored_values, values) if self.is_on_device else to_host(values)
 
     def get_rows(self, idx: Array) -> Array:
-        """Return some rows as a new array."""
+        """Return the rows `idx`, (|idx|, n_features), as a new dense array where the matrix is."""
         return self.select_rows(idx).to_dense()
 
     def select_rows(self, idx: Array) -> Self:
@@ -340,13 +341,13 @@ class InMemoryMatrix(Container):
         return self.A.get() if self.is_on_device else self.A  # type: ignore[attr-defined]
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
-        """Return a copy of some samples, and no weights."""
+        """Return a copy of the samples of a mask, (n_samples,) on the host, as a container, and no weights."""
         return self.select_rows(np.flatnonzero(row_mask)), None
 
     @property
     @abstractmethod
     def stored_values(self) -> Array:
-        """Return the array of stored entries."""
+        """Return the array of stored entries, where the matrix is: the matrix, or the entries of a sparse one."""
 
     @abstractmethod
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
@@ -412,12 +413,12 @@ class OnePassMoments(Container):
         """
 
     def weighted_sums(self, weight: Array | None) -> Array:
-        """Compute the weighted sums of the columns."""
+        """Compute the weighted sums of the columns, (n_features,), in float64; `weight` is None for ones."""
         sums, _ = self.shifted_sums(np.zeros(self.shape[1], self.dtype), weight)
         return sums
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − shift)²."""
+        """Compute the weighted sums of (x − shift)² of every column, (n_features,), in float64."""
         _, squares = self.shifted_sums(shift.astype(self.dtype), weight)
         return squares
 

@@ -97,7 +97,7 @@ class BlockMatrix(OnePassMoments):
 
     @property
     def fits_in_memory(self) -> bool:
-        """Return whether all columns may be gathered."""
+        """Return whether all columns together fit in the share of the memory limit for gathered columns."""
         return self.shape[1] <= self.max_cached_columns
 
     @property
@@ -206,11 +206,11 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate(parts, axis=self.axis)
 
     def to_dense(self) -> Array:
-        """Return the whole matrix as an array in memory."""
+        """Return the whole matrix, (n_samples, n_features), as a dense array in memory, each column contiguous."""
         return self.take(np.arange(self.shape[1])).to_dense()
 
     def wrap_array(self, A: Array) -> DenseMatrix:
-        """Return the container of an array in memory."""
+        """Return the container of gathered columns, a NumPy array of shape (n_samples, m)."""
         return DenseMatrix(A)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:

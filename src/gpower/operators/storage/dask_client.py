@@ -41,7 +41,7 @@ class ClusterError(OSError):
 
 
 def get_current_client() -> Client:
-    """Return the current Dask client, or None."""
+    """Return the client of the cluster that Dask uses at present, or None without one or without `distributed`."""
     try:
         from distributed import get_client
 

@@ -95,7 +95,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return InMemoryMatrix.prepare(self, double_sums)
 
     def wrap_array(self, A: Array) -> DeviceMatrix:
-        """Return the container of an array on the device."""
+        """Return the container of gathered columns, an array (n_samples, m) on the device."""
         return DeviceMatrix(A, self.has_double_sums)
 
     @cached_property
@@ -143,7 +143,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return type(self)(_join_rows(self.A, parts, len(idx)), self.has_double_sums)
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows as a new array."""
+        """Return the first rows, (min(n_rows, n_samples), n_features), as a new dense array on the device."""
         return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
     def select_rows(self, idx: Array) -> Self:

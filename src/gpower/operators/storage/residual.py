@@ -84,7 +84,7 @@ class ResidualMatrix(Container):
         return self._kept_sums
 
     def _compute_sums(self, weight: Array | None) -> CovariateSums:
-        """Compute the sums in one pass over the matrix."""
+        """Compute the sums with the covariates for some weights, (n_samples,) or None, in one pass over the matrix."""
         F = self.F if weight is None else self.base.to_backend(weight).astype(self.dtype)[:, None] * self.F
         cross = self.base.transposed_times(F).T.astype(np.float64)
         F = F.astype(np.float64)
@@ -120,7 +120,7 @@ class ResidualMatrix(Container):
         return self.base.row_read_share(idx)
 
     def to_backend(self, values: Array) -> Array:
-        """Return a small array in the memory of the matrix."""
+        """Return a small array where X is, host or device, without a copy if it is there already."""
         return self.base.to_backend(values)
 
     def wrap_array(self, A: Array) -> DenseMatrix:
@@ -160,11 +160,11 @@ class ResidualMatrix(Container):
         return ResidualMatrix(samples, take_rows(self.F, np.flatnonzero(row_mask)), self.B), weight
 
     def times(self, T: Array) -> Array:
-        """Compute X T − F(B T)."""
+        """Compute (X − F B) T, (n_samples, m), as X T − F(B T), for T of shape (n_features, m)."""
         return self.base.times(T) - self.F @ (self.B @ T)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY − Bᵀ(FᵀY)."""
+        """Compute (X − F B)ᵀY, (n_features, m), as XᵀY − Bᵀ(FᵀY), for Y of shape (n_samples, m)."""
         return self.base.transposed_times(Y) - self.B.T @ (self.F.T @ Y)
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
@@ -172,7 +172,7 @@ class ResidualMatrix(Container):
         return self.base.project_samples(loadings, mean) - self.F @ (self.B @ loadings)
 
     def to_dense(self) -> Array:
-        """Return the residuals as a new array."""
+        """Return all residuals, (n_samples, n_features), as a new array, each column contiguous."""
         return self.columns(np.arange(self.shape[1]))
 
     def columns(self, idx: Array) -> Array:
@@ -182,7 +182,7 @@ class ResidualMatrix(Container):
         return A
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the residuals of some samples."""
+        """Return the residuals of the samples `idx`, increasing indices, as an array (|idx|, n_features)."""
         return self.base.get_rows(idx) - take_rows(self.F, idx) @ self.B
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
