@@ -108,11 +108,8 @@ def write_files_atomically(folder: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None:  # not an error of the operating system, so not about these files
             raise
-        written = (
-            sorted(temp_folder.iterdir(), key=lambda file: file.stat().st_mtime_ns) if temp_folder.exists() else []
-        )
-        name = Path(error.filename).name if error.filename else written[-1].name if written else ""
-        raise OSError(error.errno, error.strerror, str(folder / name)) from error
+        last_written = max(temp_folder.glob("*"), key=lambda file: file.stat().st_mtime_ns, default=Path())
+        raise OSError(error.errno, error.strerror, str(folder / Path(error.filename or last_written).name)) from error
     finally:
         shutil.rmtree(temp_folder, ignore_errors=True)
 

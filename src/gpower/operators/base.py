@@ -29,6 +29,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,6 +67,15 @@ class ColumnRestriction:
 
     operator: Operator
     lift: Callable[[Array], Array]
+
+
+class SplitDeflation(NamedTuple):
+    """Parts of an operator A − Y Zᵀ from whose matrix A j components are removed; arrays are where the matrix is."""
+
+    base: Operator  # the operator of A
+    Y: Array  # (shape[0], j), represented sample-space vectors
+    Y_dual: Array  # (shape[0], j), with YᵀX = Y_dualᵀX for represented X
+    Z: Array  # (n_features, j), the removed directions
 
 
 def find_nonzero_rows(T: Array) -> Array:
@@ -218,14 +228,11 @@ class Operator(ABC):
     def restrict(self, idx: Array) -> ColumnRestriction:
         """Return A[:, idx], gathered once, as the operator of a separate ascent; `idx` is increasing, on the host."""
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return the operator A before deflation, and Y, D = ``dual(Y)`` and Z such that this operator is A − Y Zᵀ.
-
-        Y and D have shape (shape[0], j), Z has shape (n_features, j), for j removed components: none here.
-        """
+    def split_deflation(self) -> SplitDeflation:
+        """Return the operator before deflation, and what deflation subtracted: nothing here, j = 0."""
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
-        return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
+        return SplitDeflation(self, empty, empty, np.zeros_like(empty, shape=(n, 0)))
 
     def with_column_cache(self) -> Operator:
         """Return this operator with a cache of the columns last gathered; itself if it never gathers columns."""

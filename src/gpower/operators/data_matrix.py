@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, compute_centered_gram
 from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
@@ -278,11 +278,8 @@ class ColumnCache(OperatorWrapper):
         """Return the rows A[idx], (|idx|, n_features), from the base; `idx` is increasing, on the host."""
         return self.base.get_rows(idx)
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return B, Y, D and Z such that A is B − Y Zᵀ: the operator before deflation, and what deflation subtracted.
-
-        Y and its dual D have shape (n_samples, j), Z has shape (n_features, j); j is 0 without deflation.
-        """
+    def split_deflation(self) -> SplitDeflation:
+        """Return the operator before deflation, and what deflation subtracted from it, as the base does."""
         return self.base.split_deflation()
 
     def take(self, idx: Array) -> Operator:

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import ColumnCache, DataMatrix
 
@@ -101,9 +101,9 @@ class DeflatedOperator(OperatorWrapper):
         """Return AᵀX, (n_features, m), given C = (A − Y Zᵀ)ᵀX; C itself with samples, where it is not needed."""
         return C if self.has_samples else C + self.Z @ (self.Y_dual.T @ X)
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
+    def split_deflation(self) -> SplitDeflation:
         """Return the operator `base` before this deflation, and the arrays `Y`, `Y_dual` and `Z` that describe it."""
-        return self.base, self.Y, self.Y_dual, self.Z
+        return SplitDeflation(self.base, self.Y, self.Y_dual, self.Z)
 
     def gram(self, idx: Array) -> Array:
         """Return the Gram matrix of some deflated columns, (|idx|, |idx|), on the host.

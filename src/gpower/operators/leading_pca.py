@@ -9,6 +9,8 @@ is AᵀX, both where the matrix is (host or device). Eigenpairs, loadings and st
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
@@ -23,12 +25,26 @@ MAX_DENSE_EIGEN_ORDER = 1200
 MIN_LANCZOS_ORDER = 96
 
 
+class LeadingComponents(NamedTuple):
+    """Ordinary principal components of m columns or more, largest variance first, on the host."""
+
+    loadings: Array  # (|idx|, n_components), zero beyond the rank
+    variances: Array  # ‖A z‖² of each, (n_components,)
+
+
+class Eigenpairs(NamedTuple):
+    """Largest eigenvalues, (m,), the largest first, and their eigenvectors, (n, m), on the host."""
+
+    values: Array
+    vectors: Array
+
+
 def compute_leading_components(
     operator: Operator,
     n_components: int,
     idx: Array | None = None,
     start: Array | None = None,
-) -> tuple[Array, Array]:
+) -> LeadingComponents:
     """Return the PCA loadings of some columns, (|idx|, n_components), and the variances ‖A z‖², largest first.
 
     Both are on the host, and zero beyond the rank: if there are fewer components than requested, columns of zeros are
@@ -67,10 +83,12 @@ def compute_leading_components(
     norms = to_host(take_rows(operator.column_norms, idx))
     Z = normalize_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
     missing = n_components - values.size
-    return (np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing))) if missing > 0 else (Z, values)
+    if missing > 0:
+        return LeadingComponents(np.pad(Z, ((0, 0), (0, missing))), np.pad(values, (0, missing)))
+    return LeadingComponents(Z, values)
 
 
-def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> tuple[Array, Array]:
+def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> Eigenpairs:
     """Return the m largest eigenvalues of G, (m,), largest first, and the eigenvectors, (n, m); only n if n < m.
 
     G, (n, n), is on the host. Lanczos iterations compute them if G is large or a good start, (n,), is given, otherwise
@@ -82,10 +100,10 @@ def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) ->
         if eigenpairs is not None:
             return eigenpairs
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
-    return w[::-1], V[:, ::-1]
+    return Eigenpairs(w[::-1], V[:, ::-1])
 
 
-def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[Array, Array] | None:
+def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> Eigenpairs | None:
     """Return the m < n leading eigenpairs, or None if the iterations do not converge because eigenvalues cluster.
 
     `start`, (n,), on the host, is not zero. Values, (m,), are largest first; vectors are the columns of (n, m).
@@ -95,12 +113,10 @@ def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> tuple[
         w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=min(n, max(2 * m + 1, 12)), maxiter=100 * m)
     except spla.ArpackError:
         return None
-    return w[::-1], V[:, ::-1]
+    return Eigenpairs(w[::-1], V[:, ::-1])
 
 
-def _solve_eigenpairs_by_products(
-    operator: Operator, m: int, idx: Array, start: Array | None
-) -> tuple[Array, Array] | None:
+def _solve_eigenpairs_by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> Eigenpairs | None:
     """Return the leading eigenpairs of A[:, idx]ᵀA[:, idx], on the host, by products with A; None without convergence.
 
     `idx` and `start`, (|idx|,), are on the host; each product transfers its vector to the matrix and back.

@@ -28,7 +28,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -61,13 +61,38 @@ class NonFiniteEntry:
                 f"Input X contains NaN or infinity (inf), first in row {self.row} (counted from 0), column "
                 f"{column_name}. Drop or replace those entries."
             )
-        kind, remedy = "infinity (inf)", "Drop or replace those entries before fitting."
         if np.isnan(self.value):
-            kind, remedy = "NaN (a missing value)", "Drop those rows or columns, or fill them, as "
-            remedy += f"{format_param('missing', 'impute')} does."
+            kind = "NaN (a missing value)"
+            remedy = f"Drop those rows or columns, or fill them, as {format_param('missing', 'impute')} does."
+        else:
+            kind = "infinity (inf)"
+            remedy = "Drop or replace those entries before fitting."
         return ValueError(
             f"Input X contains {kind}, first in column {column_name}, row {self.row} (counted from 0). {remedy}"
         )
+
+
+class ColumnMoments(NamedTuple):
+    """Column means and norms of the deviations from them, each (n_features,), in float64 where the matrix is."""
+
+    mean: Array
+    deviation_norms: Array
+    passes: float  # number of passes over the matrix that this took
+
+
+class ShiftedSums(NamedTuple):
+    """Weighted sums of x − shift and of (x − shift)² over the samples, each (n_features,), where the matrix is."""
+
+    sums: Array
+    squares: Array
+
+
+class ColumnReread(NamedTuple):
+    """Columns that are read again because their sums lost digits."""
+
+    idx: Array | slice  # their indices; a slice stands for all columns
+    columns: OnePassMoments  # the container of these columns
+    read_share: float  # share of the matrix that is read for them
 
 
 class Container(ABC):
@@ -221,13 +246,14 @@ class Container(ABC):
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
         """Compute the weighted sum of (x − shift)² of every column, (n_features,), in float64, without cancellation."""
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64.
 
         `shift`, (n_features,), is where the matrix is; `weight`, (n_samples,), is on the host.
         """
         total = self.shape[0] if weight is None else float(np.sum(weight, dtype=np.float64))
-        return self.weighted_sums(weight) - total * shift.astype(np.float64), self.squared_deviations(shift, weight)
+        sums = self.weighted_sums(weight) - total * shift.astype(np.float64)
+        return ShiftedSums(sums, self.squared_deviations(shift, weight))
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
@@ -240,8 +266,7 @@ class Container(ABC):
         shift = self.to_backend(np.zeros(self.shape[1], self.dtype) if mean is None else mean)
         for i in np.unique(part):
             samples, weight = self._select_rows(part == i)
-            sums, _ = samples.shifted_sums(shift, weight)
-            result[i, 0] = to_host(sums)
+            result[i, 0] = to_host(samples.shifted_sums(shift, weight).sums)
             result[i, 1:] = to_host(samples.gram(None if mean is None else shift, weight))
         return result
 
@@ -252,14 +277,14 @@ class Container(ABC):
         """
         return self, row_mask.astype(self.dtype)
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute column means, norms of the deviations from them, and the number of passes over the matrix.
 
         Means and norms ‖√w∘(x − mean)‖ have shape (n_features,), in float64 where the matrix is. `weight`, (n_samples,)
         or None, is on the host, and `total_weight` is its sum or the number of samples.
         """
         mean = self.weighted_sums(weight) / total_weight
-        return mean, self.deviation_norms(mean, weight), 1.0
+        return ColumnMoments(mean, self.deviation_norms(mean, weight), 1.0)
 
     def deviation_norms(self, mean: Array, weight: Array | None = None) -> Array:
         """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), without cancellation."""
@@ -397,7 +422,7 @@ class OnePassMoments(Container):
         return False
 
     @abstractmethod
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64."""
 
     @abstractmethod
@@ -405,24 +430,18 @@ class OnePassMoments(Container):
         """Return a typical value of every column, (n_features,), which for a constant column is exactly its value."""
 
     @abstractmethod
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
-        """Return the indices of the columns to be read again, their container, and the share of the matrix read.
-
-        `lost_columns` is the mask, (n_features,), of the columns that lost digits. The indices contain all of them and
-        match the columns of the container; a slice stands for all columns.
-        """
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
+        """Return the columns to be read again: at least those of the mask `lost_columns`, (n_features,)."""
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns, (n_features,), in float64; `weight` is None for ones."""
-        sums, _ = self.shifted_sums(np.zeros(self.shape[1], self.dtype), weight)
-        return sums
+        return self.shifted_sums(np.zeros(self.shape[1], self.dtype), weight).sums
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
         """Compute the weighted sums of (x − shift)² of every column, (n_features,), in float64."""
-        _, squares = self.shifted_sums(shift.astype(self.dtype), weight)
-        return squares
+        return self.shifted_sums(shift.astype(self.dtype), weight).squares
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute means, deviation norms and passes in one pass; columns that lost digits are read again.
 
         Arguments and results are as in `Container.compute_moments`. After `MAX_COLUMN_REREADS` the last values stay.
@@ -439,7 +458,7 @@ class OnePassMoments(Container):
                 shift = np.where(is_lossy[idx], columns.estimate_column_centers(weight), shift)
             mean[idx], squares[idx], is_lossy[idx] = columns._compute_moments_about(shift, weight, total_weight)
             passes += share
-        return mean, np.sqrt(squares), passes
+        return ColumnMoments(mean, np.sqrt(squares), passes)
 
     def _compute_moments_about(
         self, shift: Array, weight: Array | None, total_weight: float

@@ -22,7 +22,14 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower.io.stores.source import DataBlock
-from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry, OnePassMoments
+from gpower.operators.storage.base import (
+    ColumnMoments,
+    ColumnReread,
+    InMemoryMatrix,
+    NonFiniteEntry,
+    OnePassMoments,
+    ShiftedSums,
+)
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
 
@@ -58,6 +65,7 @@ class BlockMatrix(OnePassMoments):
     axis: int
     block_edges: Array
     memory_limit: float
+    is_checked_on_read: bool
     is_remote = True
     storage_description = "in blocks, on disk or on a cluster"
 
@@ -74,11 +82,6 @@ class BlockMatrix(OnePassMoments):
 
         All results have the same shape, and at least one block is not skipped.
         """
-
-    @property
-    def is_checked_on_read(self) -> bool:
-        """Return whether entries are checked when they are read: true for blocks of rows."""
-        return self.axis == 0
 
     @property
     def nbytes(self) -> int:
@@ -239,7 +242,7 @@ class BlockMatrix(OnePassMoments):
         """Return the sample weights, (n_samples,) or None, of every block of rows."""
         return [None if weight is None else weight[part] for part in self.get_block_slices()]
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute column means, norms of the deviations from them, and passes; of columns in blocks, block by block.
 
         `total_weight` is the sum of the weights, or the number of samples; means and norms have shape (n_features,).
@@ -250,18 +253,16 @@ class BlockMatrix(OnePassMoments):
             lambda block, weight, total: [to_host(each) for each in block.compute_moments(weight, total)[:2]],
             self.repeat_arguments(weight, total_weight),
         )
-        mean, deviation = np.concatenate(parts, axis=1)
-        return mean, deviation, 1.0
+        mean, deviation_norms = np.concatenate(parts, axis=1)
+        return ColumnMoments(mean, deviation_norms, 1.0)
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,) in float64, block by block."""
         if self.axis == 0:
             arguments = [("shifted_sums", shift, w) for w in self._split_weights(weight)]
-            sums, squares = self.sum_blocks(compute_on_block, arguments)
-        else:
-            arguments = [("shifted_sums", shift[part], weight) for part in self.get_block_slices()]
-            sums, squares = np.concatenate(self.map_blocks(compute_on_block, arguments), axis=1)
-        return sums, squares
+            return ShiftedSums(*self.sum_blocks(compute_on_block, arguments))
+        arguments = [("shifted_sums", shift[part], weight) for part in self.get_block_slices()]
+        return ShiftedSums(*np.concatenate(self.map_blocks(compute_on_block, arguments), axis=1))
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
         """Return the column medians of the first samples without those of zero weight; zeros if none is left."""
@@ -270,9 +271,9 @@ class BlockMatrix(OnePassMoments):
             first = first[weight[: len(first)] > 0]
         return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(self.shape[1])).astype(self.dtype)
 
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
         """Return the whole matrix: all columns are read again if any lost digits."""
-        return slice(None), self, 1.0
+        return ColumnReread(slice(None), self, 1.0)
 
     def head(self, n_rows: int) -> Array:
         """Return the first rows, (min(n_rows, n_samples), n_features), dense."""

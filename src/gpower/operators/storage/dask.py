@@ -146,6 +146,8 @@ class DaskMatrix(BlockMatrix):
     (6, 4)
     """
 
+    is_checked_on_read = True  # a lazy array can only be checked when it is computed
+
     def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:
         self.array = X = _check_dask_array(X)
         self.shape = (int(X.shape[0]), int(X.shape[1]))
@@ -155,11 +157,6 @@ class DaskMatrix(BlockMatrix):
         self.dtype = get_working_dtype(X.dtype)
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
         self.client = get_current_client()
-
-    @property
-    def is_checked_on_read(self) -> bool:
-        """Return True: the values of a lazy array can only be checked when they are computed."""
-        return True
 
     @property
     def max_covariances(self) -> int:

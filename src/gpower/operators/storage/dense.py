@@ -14,7 +14,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.threads import map_in_threads
-from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments, add_in_float64
+from gpower.operators.storage.base import ColumnReread, InMemoryMatrix, OnePassMoments, ShiftedSums, add_in_float64
 
 #: Number of entries of the tiles in which a matrix is summed: 2 MB of float64 stay in the processor's cache.
 SUM_TILE_ENTRIES = 1 << 18
@@ -152,17 +152,14 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
         return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
-        """Return the columns that lost digits, marked in a mask (n_features,), or the whole matrix if they are many.
-
-        The result is the indices, their container, and the share of the matrix that is read.
-        """
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
+        """Return the columns that lost digits, marked in a mask (n_features,), or the whole matrix if they are many."""
         idx = np.flatnonzero(lost_columns)
         if idx.size > MAX_REREAD_COLUMN_SHARE * lost_columns.size:
-            return slice(None), self, 1.0
-        return idx, self.take(idx), idx.size / lost_columns.size
+            return ColumnReread(slice(None), self, 1.0)
+        return ColumnReread(idx, self.take(idx), idx.size / lost_columns.size)
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large.
 
         Both have shape (n_features,), in float64. The matrix is on the host and not empty.
@@ -180,8 +177,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
             return _sum_tiles(A[part], shift, w[part], by_columns)
 
         partial_sums = map_in_threads(sum_part, slices) if n_parts > 1 else map(sum_part, slices)
-        sums, squares = np.concatenate(list(partial_sums), axis=1) if by_columns else add_in_float64(partial_sums)
-        return sums, squares
+        return ShiftedSums(*(np.concatenate([*partial_sums], axis=1) if by_columns else add_in_float64(partial_sums)))
 
 
 def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> Array:

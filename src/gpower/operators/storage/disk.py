@@ -52,6 +52,7 @@ class StreamedMatrix(BlockMatrix):
         self.source = source
         self.shape = source.shape
         self.axis = source.axis
+        self.is_checked_on_read = source.axis == 0
         self.is_sparse = source.is_sparse
         self.dtype = source.working_dtype
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, take_rows, to_host
-from gpower.operators.storage.base import Container, NonFiniteEntry
+from gpower.operators.storage.base import ColumnMoments, Container, NonFiniteEntry
 from gpower.operators.storage.dense import DenseMatrix
 
 #: Share of the variance of a column, by dtype, below which the rest that covariates leave is rounding error.
@@ -100,11 +100,6 @@ class ResidualMatrix(Container):
     def max_gram_columns(self) -> int:
         """Return the largest number of columns whose Gram matrix takes little memory."""
         return self.base.max_gram_columns
-
-    @property
-    def max_gram_share(self) -> float:
-        """Return the share of n_samples below which an ascent works on a Gram matrix."""
-        return self.base.max_gram_share
 
     @property
     def should_use_covariance(self) -> bool:
@@ -223,13 +218,14 @@ class ResidualMatrix(Container):
         rounding = 16 * float(np.finfo(self.dtype).eps) * np.abs(shift) * sizes
         return np.where(squares <= MIN_RESIDUAL_SHARE[self.dtype] * whole + rounding, 0.0, squares)  # NaN stays
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute means and deviation norms of the residuals, each (n_features,), and the passes over the matrix.
 
         They follow from those of the base and the sums with the covariates; `total_weight` is the sum of the weights.
         """
-        mean, deviation, reads = self.base.compute_moments(weight, total_weight)
+        base = self.base.compute_moments(weight, total_weight)
         sums = self._get_sums(weight)
         centered = sums._replace(gram=sums.gram - np.outer(sums.sums, sums.sums) / total_weight)
-        residual = np.sqrt(self._subtract_fitted(deviation**2, mean, centered))
-        return mean - sums.sums @ self.B.astype(np.float64) / total_weight, residual, reads + 1
+        deviation_norms = np.sqrt(self._subtract_fitted(base.deviation_norms**2, base.mean, centered))
+        mean = base.mean - sums.sums @ self.B.astype(np.float64) / total_weight
+        return ColumnMoments(mean, deviation_norms, base.passes + 1)
