@@ -21,7 +21,8 @@ from gpower.operators.base import Operator
 #: Largest order of an eigenproblem that a dense solver solves without a start; above it Lanczos iterations do,
 #: which need a few products for each eigenpair.
 MAX_DENSE_EIGEN_ORDER = 1200
-#: Order above which Lanczos iterations solve an eigenproblem for which a good start is given.
+#: Order above which Lanczos iterations solve an eigenproblem for which a good start is given; below it their fixed cost
+#: exceeds that of a dense solver.
 MIN_LANCZOS_ORDER = 96
 
 

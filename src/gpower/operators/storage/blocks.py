@@ -37,7 +37,7 @@ from gpower.operators.storage.sparse import wrap_in_memory
 GATHER_MEMORY_DIVISOR = 4
 #: A Gram matrix may take the memory limit divided by this number, because an eigendecomposition copies it.
 GRAM_MEMORY_DIVISOR = 8
-#: Number of rows whose column medians are the shift about which moments are summed.
+#: Number of rows whose column medians are the shift about which moments are summed: it need only be near the mean.
 MEDIAN_SAMPLE_ROWS = 32
 
 R = TypeVar("R")
