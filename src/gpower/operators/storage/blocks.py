@@ -180,7 +180,7 @@ class BlockMatrix(OnePassMoments):
         return [(idx - lo,) if idx.size else None for idx, lo in zip(idx_by_block, self.block_edges[:-1], strict=True)]
 
     def get_rows(self, idx: Array) -> Array:
-        """Return some rows as an array; `idx` is increasing."""
+        """Return the rows `idx`, increasing indices, as a dense array of shape (|idx|, n_features)."""
         return wrap_in_memory(self.take_rows(idx)).to_dense()
 
     def row_read_share(self, idx: Array) -> float:

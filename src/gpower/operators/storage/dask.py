@@ -138,6 +138,15 @@ class DaskMatrix(BlockMatrix):
     memory_limit : float, optional
         Memory in bytes on this machine for gathered columns and Gram matrices; by default a quarter of its free memory.
 
+    Attributes
+    ----------
+    array : dask.array.Array of shape (n_samples, n_features)
+        X, chunked along one axis, in its own dtype.
+    client : distributed.Client or None
+        Client of the cluster that holds the blocks; None if threads of this process work on the chunks.
+    is_checked_on_read : bool
+        True: the entries of a lazy array can only be checked when they are computed.
+
     Examples
     --------
     >>> import dask.array as da
@@ -146,7 +155,7 @@ class DaskMatrix(BlockMatrix):
     (6, 4)
     """
 
-    is_checked_on_read = True  # a lazy array can only be checked when it is computed
+    is_checked_on_read = True
 
     def __init__(self, X: DaskArray, memory_limit: float | None = None) -> None:
         self.array = X = _check_dask_array(X)
