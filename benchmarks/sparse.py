@@ -27,8 +27,7 @@ from benchmarks.price import _on_device, sparse_counts
 from benchmarks.report import at_most, machine_line
 from benchmarks.rulers import quiet
 from gpower import GPower
-from gpower._utils.arrays import to_host
-from gpower._utils.backends import to_device
+from gpower._utils.arrays import to_device, to_host
 
 #: Programmes of genes, genes of each, and share of the counts of a cell that its programmes give.
 N_PROGRAMMES, PROGRAMME_SIZE, PROGRAMME_SHARE = 40, 200, 0.4

@@ -376,7 +376,7 @@ def test_the_properties_of_a_container_are_consistent(case):
     assert X.max_gram_columns >= 1
     assert not X.should_copy(X.max_cached_columns + 1)
     assert X.should_copy(1) == (not X.is_sparse)
-    assert not X.supports_take(N)
+    assert X.column_read_share(np.arange(N)) == 1
     assert bool(X.storage_description) == X.is_remote
 
 

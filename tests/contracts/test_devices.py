@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-import gpower._utils.backends
+import gpower._utils.arrays
 from gpower import GPower, Solver
-from gpower._utils.backends import to_device
+from gpower._utils.arrays import to_device
 from gpower.penalties.elementary import find_largest_rows
 
 from .device_double import TRANSFERS, DeviceArray
@@ -174,6 +174,6 @@ def test_arrays_of_other_libraries_come_back_as_they_went(library):
 
 
 def test_cupy_without_a_gpu_is_refused(monkeypatch):
-    monkeypatch.setattr(gpower._utils.backends, "_import_cupy", lambda: SimpleNamespace(is_available=lambda: False))
+    monkeypatch.setattr(gpower._utils.arrays, "_import_cupy", lambda: SimpleNamespace(is_available=lambda: False))
     with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
         to_device(np.ones((2, 2)), "cuda")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from gpower._utils.arrays import polar_factor
+from gpower._utils.polar_factor_and_signs import polar_factor
 from gpower.feasible_sets import (
     Ball,
     CorrelationSet,

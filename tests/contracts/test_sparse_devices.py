@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import gpower._utils.backends
+import gpower._utils.arrays
 from gpower import GPower, Solver
-from gpower._utils.backends import as_native, to_device
+from gpower._utils.arrays import as_native, to_device
 from gpower.estimators import single_cell
 from gpower.operators import as_container
 from gpower.operators.storage import device_sparse
@@ -266,7 +266,7 @@ def test_a_sparse_tensor_of_a_device_becomes_a_matrix_there(cupy_double, monkeyp
     cupy_double.from_dlpack = lambda part: DeviceArray(part.values)
     tensors = [FakeTensor(part) for part in (X.data, X.indices, X.indptr.astype(np.int64))]
     tensor = FakeTensor(X, "torch.sparse_csr", *tensors)
-    monkeypatch.setattr(gpower._utils.backends, "get_package_name", lambda X: "torch")
+    monkeypatch.setattr(gpower._utils.arrays, "get_package_name", lambda X: "torch")
     matrix = as_native(tensor)
     assert isinstance(matrix, DeviceCSR)
     np.testing.assert_array_equal(numbers(as_container(matrix).to_dense()), X.toarray())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gpower import GPower, Solver, maximize
-from gpower._utils.arrays import orient
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.operators import as_operator
 from gpower.penalties.elementary import L0, L1
 from gpower.problem.deflation import DEFLATION_RULES

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.decomposition import PCA
 
 from gpower import GPower, Solver
-from gpower._utils.arrays import orient
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.operators import as_operator
 from gpower.operators.explained_variance import adjusted_variance, share_of_pca
 from gpower.penalties.elementary import FixedSupport

@@ -1,24 +1,36 @@
-"""Small dense linear algebra for all layers: polar factor, sign convention, and transfer between host and device.
+"""Arrays of NumPy, CuPy, PyTorch and other libraries: where they are, how they get there, and small helpers for both.
 
-The columns of an (n, m) array are m units, also when m = 1. Apart from arrays of the size of the arguments, no array
-here is larger than m × m.
+An array on the host is a NumPy array; an array on a device is one of CuPy, on a GPU. NumPy's functions dispatch to
+CuPy's, so that the same code works on both. Arrays of length n_samples or n_features stay where the data are; arrays of
+the length of a working set, or of the components, are on the host. `asarray_like` and `to_host` transfer arrays.
 
-NumPy's own functions dispatch to arrays on a device (CuPy), so the same code works on both. Arrays of length n_samples
-or n_features stay where the data are; arrays of the length of a working set, or of the components, are on the host.
-Only `asarray_like` and `to_host` transfer arrays.
+The data that users pass may be of another library, "foreign" below. A PyTorch tensor shares its memory with an array of
+NumPy or CuPy, and so does any array that supports DLPack; a sparse CSR tensor shares it with a CSR matrix of SciPy or
+CuPy. Results are returned as the type that was passed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from importlib import import_module
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from gpower._utils.memory import get_free_device_memory
 
 Array = NDArray[Any]
 #: Seed or generator of random numbers.
 Seed = int | np.random.RandomState | None
+#: A CSR or CSC matrix or array of SciPy, whose classes have no types, or a matrix of CuPy.
+CompressedMatrix: TypeAlias = Any
+#: An array of any library, or any other object.
+ForeignArray: TypeAlias = Any
+#: Function that converts a NumPy or CuPy array to an array of another library.
+ArrayConverter = Callable[[Array], ForeignArray]
 
 
 def is_device_array(x: object) -> bool:
@@ -54,33 +66,6 @@ def max_or_zero(values: Array) -> float:
     return float(values.max()) if values.size else 0.0
 
 
-@dataclass(frozen=True)
-class Normalizer:
-    """Right multiplier M such that X = Y M maximises ⟨Y, X⟩, and the directions that it leaves free.
-
-    All arrays are on the host; `apply` transfers M to the device of its argument.
-
-    Attributes
-    ----------
-    multiplier : ndarray of shape (m,) or (m, m)
-        The matrix M; one-dimensional if M is diagonal.
-    free_directions : ndarray of shape (m, d)
-        Orthonormal basis F of the directions of units in which Y vanishes: N Fᵀ, for N orthonormal and orthogonal to
-        Y M, may be added to X without changing ⟨Y, X⟩.
-    is_ill_conditioned : bool
-        Whether Y M has lost digits and should be normalised once more; products normalised with Y have lost them too.
-    """
-
-    multiplier: Array
-    free_directions: Array
-    is_ill_conditioned: bool = False
-
-    def apply(self, Y: Array) -> Array:
-        """Compute Y M where Y is (host or device), for the normalised Y or for another array of m units, (any, m)."""
-        multiplier = asarray_like(Y, self.multiplier)
-        return Y * multiplier if multiplier.ndim == 1 else Y @ multiplier
-
-
 def safe_reciprocal(values: Array) -> Array:
     """Compute 1/values where values > 0, and 0 elsewhere, without warnings; for floats on the host or a device."""
     if not isinstance(values, np.ndarray):
@@ -88,51 +73,6 @@ def safe_reciprocal(values: Array) -> Array:
     out = np.zeros_like(values)
     np.divide(1.0, values, out=out, where=values > 0)
     return out
-
-
-def make_column_normalizer(squared_norms: Array) -> Normalizer:
-    """Return the diagonal M that scales each column of Y to unit norm, given the squared norms, (m,), on the host.
-
-    A zero column stays zero; its unit is a free direction.
-    """
-    multiplier = safe_reciprocal(np.sqrt(np.maximum(squared_norms, 0)))
-    return Normalizer(multiplier, np.eye(multiplier.size, dtype=multiplier.dtype)[:, multiplier == 0])
-
-
-def make_polar_normalizer(gram: Array) -> Normalizer:
-    """Return the M for which Y M is the polar factor of Y, given the m × m Gram matrix YᵀY on the host.
-
-    If Y has rank r < m, Y M has rank r, and m − r directions are free: all of them, with M = 0, for Y = 0.
-
-    Write Y = Ŷ D with unit columns Ŷ, whose Gram matrix V w Vᵀ is well scaled even if one unit is nearly zero. With
-    Q = Ŷ V w^{-1/2} orthonormal, Y = Q B for a small B, and polar(Y) = Q polar(B) [JNRS10, proposition on linear
-    maximisation over the Stiefel manifold].
-    """
-    if gram.size == 1:
-        return _make_unit_normalizer(gram)
-    w, V = np.linalg.eigh(gram)
-    if w[0] > 1e-3 * w[-1]:  # the common case: Y (YᵀY)^{-1/2}
-        return Normalizer((V / np.sqrt(w)) @ V.T, V[:, :0])
-    norms = np.sqrt(np.maximum(np.diagonal(gram), 0))  # (m,)
-    norms = np.where(norms > 64 * np.finfo(norms.dtype).eps * norms.max(), norms, 0)  # smaller norms are rounding
-    inverse = safe_reciprocal(norms)
-    w, V = np.linalg.eigh(inverse[:, None] * gram * inverse)
-    nonzero = w > 1e3 * np.finfo(w.dtype).eps * max(w[-1], 1.0)
-    is_tiny = (norms > 0) & (norms < 1e-6 * norms.max())  # units that cancellation has almost removed
-    is_ill_conditioned = bool(np.any(w[nonzero] < 1e-4) or np.any(is_tiny))
-    w, V = np.sqrt(w[nonzero]), V[:, nonzero]  # (r,), (m, r)
-    U, s, Wt = np.linalg.svd((w[:, None] * V.T) * norms)  # B = w Vᵀ D, (r, m)
-    rank = s.size
-    M = inverse[:, None] * (V / w) @ (U @ Wt[:rank])
-    return Normalizer(M, Wt[rank:].T, is_ill_conditioned)
-
-
-def _make_unit_normalizer(gram: Array) -> Normalizer:
-    """Return the M that divides one unit by its norm, given its square, (1, 1); scalar code, for inner loops."""
-    square = float(gram[0, 0])
-    if square > 0:
-        return Normalizer(np.array([square**-0.5], gram.dtype), gram[:, :0])
-    return Normalizer(np.zeros(1, gram.dtype), np.ones((1, 1), gram.dtype))
 
 
 def column_dots(X: Array, Y: Array) -> Array:
@@ -145,45 +85,6 @@ def column_dots(X: Array, Y: Array) -> Array:
 def column_sums(X: Array) -> Array:
     """Compute the sums of the columns of X, (n, m), on the host or a device; the result, (m,), is on the host."""
     return np.add.reduce(X, axis=0) if isinstance(X, np.ndarray) else to_host(X.sum(axis=0))
-
-
-def polar_factor(Y: Array) -> Array:
-    """Compute the orthonormal factor U of Y = U P, the maximiser of ⟨Y, X⟩ over matrices with orthonormal columns.
-
-    Y, (p, m) with p ≥ m, is on the host. If it is rank deficient, the missing directions come from the first coordinate
-    vectors, so that U always has orthonormal columns.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> polar_factor(np.array([[3.0, 0.0], [0.0, 2.0], [0.0, 0.0]]))
-    array([[1., 0.],
-           [0., 1.],
-           [0., 0.]])
-    """
-    U, s, Wt = np.linalg.svd(Y, full_matrices=False)  # (p, m), (m,), (m, m)
-    rank = int(np.sum(s > Y.shape[0] * np.finfo(Y.dtype).eps * max(s[0], np.finfo(Y.dtype).tiny)))
-    if rank < Y.shape[1]:
-        Q, _ = np.linalg.qr(np.hstack([U[:, :rank], np.eye(*Y.shape, dtype=Y.dtype)]))
-        U = np.hstack([U[:, :rank], Q[:, rank : Y.shape[1]]])
-    return np.asarray(U @ Wt)
-
-
-def orient(Z: Array) -> Array:
-    """Return Z with the sign of each column such that its largest absolute entry is positive; for ties, the first.
-
-    Z, (n, m) with n > 0, is on the host or a device; it is not changed. Zero columns stay zero; no zero is negative.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> orient(np.array([[0.6], [-0.8]])).ravel()
-    array([-0.6,  0.8])
-    """
-    magnitude = np.abs(Z)
-    first = np.argmax(magnitude >= np.max(magnitude, axis=0) * (1 - 1e-6), axis=0)[None]  # ties up to rounding
-    largest = np.take_along_axis(Z, first, axis=0)  # (1, m)
-    return np.where(largest < 0, -Z, Z) + 0.0
 
 
 def embed_rows(Z: Array, idx: Array, n_rows: int, like: Array | None = None) -> Array:
@@ -228,3 +129,109 @@ def normalize_columns(Z: Array) -> Array:
 def apply_soft_threshold(c: Array, level: float) -> Array:
     """Compute sign(c)(|c| − level)₊ entry by entry, for c of any shape."""
     return np.sign(c) * np.maximum(np.abs(c) - level, 0)
+
+
+def set_arrays(empty: CompressedMatrix, data: Array, indices: Array, indptr: Array) -> CompressedMatrix:
+    """Return an empty CSR or CSC matrix with these arrays as its own; constructors would copy or convert indices.
+
+    `empty` has the final shape and dtype and is changed; `indices` and `data` have one entry for each stored entry,
+    `indptr` one more than lines. All arrays are where the class of `empty` has them, host (SciPy) or device (CuPy).
+    """
+    empty.data, empty.indices, empty.indptr = data, indices, indptr
+    return empty
+
+
+def is_foreign_array(X: ForeignArray) -> bool:
+    """Return whether X is a dense array of a library other than NumPy: PyTorch, CuPy, or any that supports DLPack.
+
+    It is True for a sparse tensor of PyTorch too; X is any object.
+    """
+    return is_device_array(X) or (hasattr(X, "__dlpack__") and not isinstance(X, np.ndarray) and hasattr(X, "shape"))
+
+
+def as_native(X: ForeignArray) -> ForeignArray:
+    """Return X as a NumPy array, or as a CuPy array if it is on a device, in the same memory; CSR tensors as matrices.
+
+    Raise ValueError for a sparse tensor in another layout.
+    """
+    if not is_foreign_array(X) or is_device_array(X):
+        return X
+    if get_package_name(X) == "torch":
+        X = X.detach()
+        if str(X.layout) != "torch.strided":
+            return _view_sparse_tensor(X)
+        return _import_cupy().from_dlpack(X) if X.is_cuda else X.numpy()
+    return np.from_dlpack(X)
+
+
+def _view_sparse_tensor(X: ForeignArray) -> CompressedMatrix:
+    """Return a CSR tensor of PyTorch as a CSR matrix of SciPy or CuPy, with its values and indices."""
+    if str(X.layout) != "torch.sparse_csr" or X.ndim != 2:
+        raise ValueError(
+            f"X is a tensor of layout {X.layout} with {X.ndim} dimensions; pass a matrix as X.to_sparse_csr()."
+        )
+    arrays = [as_native(part) for part in (X.values(), X.col_indices(), X.crow_indices())]
+    make_empty = _import_cupy("cupyx.scipy.sparse").csr_matrix if X.is_cuda else sp.csr_array
+    return set_arrays(make_empty(tuple(X.shape), dtype=arrays[0].dtype), *arrays)
+
+
+def make_converter_to(X: ForeignArray) -> ArrayConverter:
+    """Return a function that converts a NumPy or CuPy array to the array type of X."""
+    if get_package_name(X) == "torch":
+        torch = import_module("torch")
+        return lambda array: torch.from_dlpack(array) if is_device_array(array) else torch.from_numpy(np.asarray(array))
+    if hasattr(X, "__array_namespace__") and is_foreign_array(X) and not is_device_array(X):
+        namespace = X.__array_namespace__()
+        return lambda array: namespace.asarray(array)
+    return (lambda array: asarray_like(X, array)) if is_device_array(X) else (lambda array: array)
+
+
+def to_device(X: ForeignArray, device: str) -> Array:
+    """Return X itself for the device "cpu", or a copy on the GPU for "cuda"; raise ValueError if that is impossible.
+
+    X is a NumPy array or a SciPy matrix for "cuda" (it becomes CSR), and any object for "cpu".
+    """
+    if device == "cpu":
+        return X
+    if device != "cuda":
+        raise ValueError(f"device={device!r} is not known; use cpu or cuda.")
+    if not isinstance(X, np.ndarray) and not sp.issparse(X):
+        raise ValueError("Only a table in memory can be moved to a GPU; this one is in blocks.")
+    cupy = _import_cupy()
+    if not cupy.is_available():
+        raise ValueError("CuPy finds no GPU on this machine; leave device at cpu.")
+    arrays = [X] if isinstance(X, np.ndarray) else _split_csr(X)
+    needed, free = sum(part.nbytes for part in arrays), get_free_device_memory()
+    if needed > free:
+        raise ValueError(
+            f"The table needs {needed / 1e9:.3g} GB of the GPU's memory, and {free / 1e9:.3g} GB are free; "
+            "leave device at cpu."
+        )
+    if isinstance(X, np.ndarray):
+        return cupy.asarray(X)
+    empty = _import_cupy("cupyx.scipy.sparse").csr_matrix(X.shape, dtype=arrays[0].dtype)
+    return set_arrays(empty, *map(cupy.asarray, arrays))
+
+
+def _split_csr(X: CompressedMatrix) -> tuple[Array, Array, Array]:
+    """Return values (float32, or float64), columns in 32 bits and pointers of a SciPy sparse matrix by rows."""
+    A = X.tocsr()
+    values = A.data if A.dtype == np.float32 else A.data.astype(np.float64, copy=False)
+    dtype = np.int32 if A.nnz < 1 << 31 else np.int64
+    return values, A.indices.astype(np.int32, copy=False), A.indptr.astype(dtype, copy=False)
+
+
+def to_numpy(X: ForeignArray) -> Array:
+    """Return a small array of any library as a NumPy array on the host; not for the data matrix, which may be large."""
+    return to_host(as_native(X))
+
+
+def _import_cupy(name: str = "cupy") -> ModuleType:
+    """Import CuPy or one of its modules; raise ImportError with the remedy if it is not installed."""
+    try:
+        return import_module(name)
+    except ImportError:
+        raise ImportError(
+            "Computing on a GPU needs CuPy: install cupy for your version of CUDA "
+            '(pip install "cupy-cuda12x"), or use the CPU.'
+        ) from None

@@ -7,14 +7,10 @@ or CuPy's on a device.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, to_host
-
-#: A CSR or CSC matrix or array of SciPy, whose classes have no types, or a matrix of CuPy.
-CompressedMatrix: TypeAlias = Any
+from gpower._utils.arrays import Array, CompressedMatrix, asarray_like, set_arrays, to_host
 
 
 def split_lines(A: CompressedMatrix, entries_per_part: int) -> list[slice]:
@@ -44,12 +40,6 @@ def view_lines(A: CompressedMatrix, lines: slice, *, transpose: bool = False) ->
     n_lines = lines.stop - lines.start
     empty = type(A)((n_lines, A.shape[1]) if A.format == "csr" else (A.shape[0], n_lines), dtype=A.dtype)
     return set_arrays(empty.T if transpose else empty, A.data[entries], A.indices[entries], indptr - indptr[0])
-
-
-def set_arrays(empty: CompressedMatrix, data: Array, indices: Array, indptr: Array) -> CompressedMatrix:
-    """Return an empty matrix with these arrays themselves: constructors would copy or convert 64-bit indices."""
-    empty.data, empty.indices, empty.indptr = data, indices, indptr
-    return empty
 
 
 def find_lines(indptr: Array) -> Array:

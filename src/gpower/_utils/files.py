@@ -1,4 +1,9 @@
-"""Files: errors of reading as one-line messages, and atomic writing."""
+"""Files: errors of reading as one-line messages, and atomic writing.
+
+Files are written into a temporary folder beside their place and then moved there, so that a reader sees the earlier
+file or the complete new one. "Target" is the path to be replaced, with links followed. A `make_error` is a function
+that makes the exception to be raised of a message.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +22,7 @@ from gpower._utils.text import make_printable
 _TEMP_FOLDER_PREFIX = ".gpower-"
 #: Prefix of the folders that keep new files if they could not replace the earlier ones.
 _KEPT_FOLDER_PREFIX = "new-results-"
-#: Time without a change after which a temporary folder counts as abandoned.
+#: Time without a change after which a temporary folder counts as abandoned: longer than writing one file takes.
 _ABANDONED_AFTER_SECONDS = 3600.0
 
 
@@ -108,11 +113,8 @@ def write_files_atomically(folder: Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None:  # not an error of the operating system, so not about these files
             raise
-        written = (
-            sorted(temp_folder.iterdir(), key=lambda file: file.stat().st_mtime_ns) if temp_folder.exists() else []
-        )
-        name = Path(error.filename).name if error.filename else written[-1].name if written else ""
-        raise OSError(error.errno, error.strerror, str(folder / name)) from error
+        last_written = max(temp_folder.glob("*"), key=lambda file: file.stat().st_mtime_ns, default=Path())
+        raise OSError(error.errno, error.strerror, str(folder / Path(error.filename or last_written).name)) from error
     finally:
         shutil.rmtree(temp_folder, ignore_errors=True)
 
@@ -211,7 +213,7 @@ def _remove_abandoned_folders(temp_folder: Path) -> None:
 
 
 def _sync_file_to_disk(file: Path, target: Path) -> None:
-    """Flush a file to the disk and copy the permissions of the file that it will replace."""
+    """Flush a file to the disk and copy the permissions of `target`, which it will replace, if that exists."""
     with file.open("r+b") as handle:
         os.fsync(handle.fileno())
     if target.exists():

@@ -87,4 +87,5 @@ def read_requirements() -> Iterator[Requirement]:
 
 
 def _parse_version(version: str) -> tuple[int, ...]:
+    """Return the first three numbers of a version, () for an empty text, so that versions can be compared."""
     return tuple(map(int, re.findall(r"\d+", version)[:3]))

@@ -71,10 +71,7 @@ def limit_small_products(n_entries: int) -> Iterator[None]:
 
     There is no effect for more than MAX_SMALL_ENTRIES: larger products gain from threads.
     """
-    if n_entries > MAX_SMALL_ENTRIES:
-        yield
-        return
-    with _find_blas_libraries().limit(limits=1):
+    with _find_blas_libraries().limit(limits=1) if n_entries <= MAX_SMALL_ENTRIES else nullcontext():
         yield
 
 

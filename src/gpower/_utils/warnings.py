@@ -97,6 +97,6 @@ def warn(message: str, category: type[Warning] = GPowerWarning) -> None:
 
 
 def warn_all(messages: Iterable[WarningSpec]) -> None:
-    """Issue several warnings in order."""
+    """Issue warnings, given as pairs of message and class, in order; each points at the caller outside the package."""
     for message, category in messages:
         warn(message, category)

@@ -13,8 +13,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._utils.arrays import Array, orient
+from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
+from gpower._utils.polar_factor_and_signs import orient
 from gpower._utils.warnings import GPowerWarning, warn_all
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.fit_summary import fit_warnings, summarize_fit

@@ -7,7 +7,8 @@ from functools import cached_property, partial
 
 import numpy as np
 
-from gpower._utils.arrays import Array, Seed, normalize_columns, polar_factor
+from gpower._utils.arrays import Array, Seed, normalize_columns
+from gpower._utils.polar_factor_and_signs import polar_factor
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
 from gpower.baselines.thresholding import check_threshold, truncate_loadings
 from gpower.feasible_sets import Stiefel

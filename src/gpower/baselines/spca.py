@@ -8,7 +8,8 @@ from numbers import Real
 
 import numpy as np
 
-from gpower._utils.arrays import Array, apply_soft_threshold, normalize_columns, polar_factor
+from gpower._utils.arrays import Array, apply_soft_threshold, normalize_columns
+from gpower._utils.polar_factor_and_signs import polar_factor
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, keep_largest, multiply_gram
 from gpower.baselines.elastic_net import ElasticNetSolution, solve_elastic_net, solve_elastic_net_of_size
 from gpower.operators.leading_pca import compute_leading_components

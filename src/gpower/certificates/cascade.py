@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, embed_rows, orient
+from gpower._utils.arrays import Array, embed_rows
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.certificates import bounds, candidates
 from gpower.certificates.branch_and_bound import ROOT_SCHEDULE, RowBoundSchedule, SupportSearch, assess_by_rows
 from gpower.certificates.candidates import CandidateCovariance

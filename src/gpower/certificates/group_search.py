@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, embed_rows, orient
+from gpower._utils.arrays import Array, embed_rows
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.certificates.bounds import EPS, largest_eigenvalue
 from gpower.certificates.branch_and_bound import BestFirstSearch, SearchNode
 from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress

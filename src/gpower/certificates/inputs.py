@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._utils.arrays import Array, normalize_columns
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, normalize_columns, to_numpy
 from gpower._utils.messages import format_param
 from gpower.operators import Operator
 from gpower.validation.covariates import check_covariates_given

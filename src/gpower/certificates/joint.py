@@ -26,8 +26,9 @@ from typing import Any
 
 import numpy as np
 
-from gpower._utils.arrays import Array, orient
+from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.certificates import candidates
 from gpower.certificates.bounds import EPS, eigenvalue_rounding_error, trace_profile
 from gpower.certificates.cascade import add_cheap_bounds, add_row_bound, solve_on_support, start_from_heuristic

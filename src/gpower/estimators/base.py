@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from gpower._utils.arrays import Array, to_host
-from gpower._utils.backends import as_native, is_foreign_array, make_converter_to, to_numpy
+from gpower._utils.arrays import Array, as_native, is_foreign_array, make_converter_to, to_host, to_numpy
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame, name_by_component
 from gpower._utils.optional import import_optional

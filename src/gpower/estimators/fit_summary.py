@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from gpower._utils.arrays import Array, to_host
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarning, WarningSpec

@@ -9,8 +9,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpower._utils.arrays import Array, pad_columns, to_host
-from gpower._utils.backends import make_converter_to, to_numpy
+from gpower._utils.arrays import Array, make_converter_to, pad_columns, to_host, to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, WarningSpec, capture_warnings, warn_all
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection

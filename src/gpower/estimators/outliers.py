@@ -15,8 +15,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy import stats
 
-from gpower._utils.arrays import Array
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_numpy
 from gpower.operators import as_container
 from gpower.validation.params import check_float, check_option
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from gpower._utils.arrays import Array
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_numpy
 from gpower._utils.optional import import_optional
 from gpower.estimators.gpower import GPower
 from gpower.io.stores.open import open_source, select_source_columns

@@ -24,16 +24,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gpower._utils.arrays import (
-    Array,
-    Normalizer,
-    asarray_like,
-    make_column_normalizer,
-    make_polar_normalizer,
-    max_or_zero,
-    polar_factor,
-    stable_argmax,
-)
+from gpower._utils.arrays import Array, asarray_like, max_or_zero, stable_argmax
+from gpower._utils.polar_factor_and_signs import Normalizer, make_column_normalizer, make_polar_normalizer, polar_factor
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.operators.base import Operator
 

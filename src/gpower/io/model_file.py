@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import sklearn
 
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import to_numpy
 from gpower._utils.files import FileError, format_error_line, refuse_pipe, write_file_atomically
 from gpower.io.stores.npy import read_npz
 

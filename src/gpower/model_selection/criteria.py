@@ -27,8 +27,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array, stable_argmax
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, stable_argmax, to_numpy
 from gpower.validation.pipelines import UnwrappedModel
 
 SELECTION_CRITERIA = ("sparseness", "prediction")

@@ -17,10 +17,11 @@ from gpower.operators.data_matrix import DataMatrix, scale_rows_and_columns
 from gpower.operators.moments import Moments, compute_centered_gram, compute_container_moments
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dask import DaskMatrix, is_dask_array
+from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.device import DeviceMatrix
 from gpower.operators.storage.device_sparse import wrap_device_sparse
 from gpower.operators.storage.disk import StreamedMatrix
-from gpower.operators.storage.sparse import wrap_in_memory
+from gpower.operators.storage.sparse import SparseMatrix
 
 __all__ = [
     "Container",
@@ -116,9 +117,11 @@ def as_container(X: MatrixLike) -> Container:
     >>> as_container(sp.csr_array([[0.0, 1.0], [2.0, 0.0]])).shape
     (2, 2)
     """
-    if isinstance(X, np.ndarray) or sp.issparse(X):
-        return wrap_in_memory(X)
-    return DeviceMatrix(X) if is_device_array(X) else find_registered_container(X) or wrap_in_memory(np.asarray(X))
+    if isinstance(X, np.ndarray):  # first, so that no other recogniser is asked
+        return DenseMatrix(X)
+    if sp.issparse(X):
+        return SparseMatrix(X)
+    return DeviceMatrix(X) if is_device_array(X) else find_registered_container(X) or DenseMatrix(np.asarray(X))
 
 
 def as_operator(

@@ -29,6 +29,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +44,7 @@ class PassCounter:
     total: float = 0.0
 
     def add(self, share: float) -> None:
-        """Count a read of `share` of the matrix."""
+        """Count a read of `share` of the matrix: 1 for a full pass, less if only some columns or rows are read."""
         self.total += share
 
 
@@ -51,7 +52,7 @@ class FrozenPassCounter(PassCounter):
     """Counter that does not change any more, for an operator that no longer reads the data."""
 
     def add(self, share: float) -> None:
-        """Ignore the read."""
+        """Ignore the read, whatever its share of the matrix, and keep the total."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,15 @@ class ColumnRestriction:
 
     operator: Operator
     lift: Callable[[Array], Array]
+
+
+class SplitDeflation(NamedTuple):
+    """Parts of an operator A − Y Zᵀ from whose matrix A j components are removed; arrays are where the matrix is."""
+
+    base: Operator  # the operator of A
+    Y: Array  # (shape[0], j), represented sample-space vectors
+    Y_dual: Array  # (shape[0], j), with YᵀX = Y_dualᵀX for represented X
+    Z: Array  # (n_features, j), the removed directions
 
 
 def find_nonzero_rows(T: Array) -> Array:
@@ -218,14 +228,11 @@ class Operator(ABC):
     def restrict(self, idx: Array) -> ColumnRestriction:
         """Return A[:, idx], gathered once, as the operator of a separate ascent; `idx` is increasing, on the host."""
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return the operator A before deflation, and Y, D = ``dual(Y)`` and Z such that this operator is A − Y Zᵀ.
-
-        Y and D have shape (shape[0], j), Z has shape (n_features, j), for j removed components: none here.
-        """
+    def split_deflation(self) -> SplitDeflation:
+        """Return the operator before deflation, and what deflation subtracted: nothing here, j = 0."""
         p, n = self.shape
         empty = np.zeros_like(self.column_norms, shape=(p, 0))
-        return self, empty, empty, np.zeros_like(empty, shape=(n, 0))
+        return SplitDeflation(self, empty, empty, np.zeros_like(empty, shape=(n, 0)))
 
     def with_column_cache(self) -> Operator:
         """Return this operator with a cache of the columns last gathered; itself if it never gathers columns."""
@@ -266,18 +273,21 @@ class Operator(ABC):
 
 
 class OperatorWrapper(Operator):
-    """An operator derived from another, `base`, with the properties of `base`."""
+    """An operator derived from another, `base`, with its container, sample space, weights and rounding errors.
+
+    Subclasses define the products, `column_norms` and the restrictions.
+    """
 
     base: Operator
 
     @property
     def container(self) -> Container:
-        """Return the container of the base."""
+        """Return the container of the base, whose entries are those of A before `base` was changed."""
         return self.base.container
 
     @property
     def has_samples(self) -> bool:
-        """Return whether the base has samples."""
+        """Return whether vectors are represented by one coordinate per sample, as in the base."""
         return self.base.has_samples
 
     @property
@@ -287,12 +297,12 @@ class OperatorWrapper(Operator):
 
     @property
     def precision(self) -> float:
-        """Return the precision of the base."""
+        """Return the relative rounding error of a product with a column of the base."""
         return self.base.precision
 
     @property
     def relative_tolerance(self) -> float:
-        """Return the relative tolerance of the base."""
+        """Return the share of a column's norm below which the rest of a subtraction is rounding error in the base."""
         return self.base.relative_tolerance
 
     @property
@@ -301,5 +311,5 @@ class OperatorWrapper(Operator):
         return self.base.norm_tolerance
 
     def dual(self, X: Array) -> Array:
-        """Compute the dual in the base."""
+        """Compute D, of the shape of X, with XᵀY = DᵀY for every Y, as the base does; vectors are those of the base."""
         return self.base.dual(X)

@@ -1,4 +1,8 @@
-"""Operator of a matrix A of which only AᵀA is known."""
+"""Operator of a matrix A of which only AᵀA = Σ is known, for instance a covariance.
+
+A vector x = A u is represented by its coefficients u, so that m vectors are an array U of shape (n_features, m), which
+the methods of every operator call X or Y; correlations AᵀA U = ΣU are called C. All arrays are on the host.
+"""
 
 from __future__ import annotations
 
@@ -57,7 +61,7 @@ class Covariance(Operator):
 
     @property
     def column_norms(self) -> Array:
-        """Return the square roots of the diagonal of Σ."""
+        """Return the norms of the columns of A, (n_features,): the square roots of the diagonal of Σ."""
         return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
 
     def correlate(self, X: Array) -> Array:
@@ -70,11 +74,11 @@ class Covariance(Operator):
         return multiply_dense(self.S, X)
 
     def combine(self, T: Array) -> Array:
-        """Return T, which represents A T."""
+        """Return T, (n_features, m), itself: the columns of T are the coefficients that represent A T."""
         return T
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Return T, which represents A T."""
+        """Return T, (n_features, m), itself, which represents A T; `rows`, its non-zero rows, are not needed."""
         return T
 
     def columns(self, idx: Array) -> Array:
@@ -92,7 +96,7 @@ class Covariance(Operator):
         return column_dots(X, C)
 
     def dual(self, X: Array) -> Array:
-        """Compute ΣU."""
+        """Compute D = ΣU, (n_features, m), for U in the argument X: inner products UᵀΣV are DᵀV."""
         return self.correlate(X)
 
     def gram(self, idx: Array) -> Array:

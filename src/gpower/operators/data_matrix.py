@@ -1,4 +1,10 @@
-"""Operator of weighted, centred and scaled samples in a container, and a cache of its columns."""
+"""Operator of weighted, centred and scaled samples in a container, and a cache of its columns.
+
+A, (n_samples, n_features), is the weighted, centred and scaled matrix and X the container of the samples themselves.
+Arrays of m vectors have shape (n_samples, m), here X or Y, or (n_features, m), here T. They and the results of products
+are where the matrix is, host or device, in its dtype. Indices `idx` and `rows` are on the host, as are Gram matrices.
+"Gathering" columns means copying them into a dense array.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, compute_centered_gram
-from gpower.operators.storage.base import Container
+from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 
 #: Smallest number of columns for each new one for which a Gram matrix is updated: a product of a sparse matrix (3.6 %
 #: stored) with the new columns costs as much as the Gram matrix of twelve times as many columns.
@@ -96,7 +102,7 @@ class DataMatrix(Operator):
         `rows`, on the host, contains all non-zero rows of T, (n_features, m).
         """
         X = self.X
-        if not X.supports_take(rows.size):
+        if X.column_read_share(rows) > MAX_GATHERED_SHARE:
             self.counter.add(1)
             return self._weight_and_center(X.times(T if self.column_scale is None else self.column_scale[:, None] * T))
         if not X.is_sparse:
@@ -169,11 +175,11 @@ class DataMatrix(Operator):
         return G if self.column_scale is None else scale_rows_and_columns(G, to_host(take_rows(self.column_scale, idx)))
 
     def with_column_cache(self) -> Operator:
-        """Return this operator with a cache of gathered columns."""
+        """Return this operator with an empty cache of gathered columns, for one fit."""
         return ColumnCache(self)
 
     def restrict(self, idx: Array) -> ColumnRestriction:
-        """Return the operator of A[:, idx], gathered once, or of its Gram matrix."""
+        """Return the operator of A[:, idx], gathered once, or of its Gram matrix; `idx` is increasing, on the host."""
         return ColumnCache(self).restrict(idx)
 
 
@@ -213,7 +219,7 @@ class ColumnCache(OperatorWrapper):
 
     @property
     def column_norms(self) -> Array:
-        """Return the column norms of the base."""
+        """Return the norms of the columns of A, (n_features,), where the matrix is, from the base."""
         return self.base.column_norms
 
     def with_column_cache(self) -> ColumnCache:
@@ -221,7 +227,7 @@ class ColumnCache(OperatorWrapper):
         return self
 
     def find_positions(self, idx: Array) -> Array | None:
-        """Return the positions of `idx` among the cached columns, (|idx|,), or None if one is missing."""
+        """Return the positions of `idx` among the cached columns, (|idx|,), or None if one of them is not cached."""
         positions, is_cached = self._locate_columns(idx)
         return positions if self.cached_idx.size and is_cached.all() else None
 
@@ -232,7 +238,7 @@ class ColumnCache(OperatorWrapper):
         return positions, self.cached_idx[positions] == idx if self.cached_idx.size else np.zeros(len(idx), bool)
 
     def is_cached(self, idx: Array) -> bool:
-        """Return whether all columns `idx` are cached."""
+        """Return whether all columns `idx`, in any order, are cached; False for an empty cache."""
         return self.find_positions(idx) is not None
 
     def cache_columns(self, idx: Array, with_gram: bool) -> None:
@@ -261,27 +267,27 @@ class ColumnCache(OperatorWrapper):
         self.cached_idx, self.cached_columns, self.cached_gram = idx, A, G
 
     def correlate(self, X: Array) -> Array:
-        """Compute AᵀX in the base."""
+        """Compute AᵀX, (n_features, m), for X of shape (n_samples, m), in the base: it needs all columns."""
         return self.base.correlate(X)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, the non-zero rows of T."""
-        positions = self.find_positions(rows) if self.cached_idx.size else None
+        positions = self.find_positions(rows)
         if positions is None:
             return self.base.combine_rows(T, rows)
         embedded = embed_rows(take_rows(T, rows), positions, self.cached_idx.size)
         return self.container.wrap_array(self.cached_columns).times(embedded)
 
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx] of the base."""
+        """Return A[:, idx], (n_samples, |idx|), as a new array of the base, which the caller may change."""
         return self.base.columns(idx)
 
     def get_rows(self, idx: Array) -> Array:
-        """Return A[idx] of the base."""
+        """Return the rows A[idx], (|idx|, n_features), from the base; `idx` is increasing, on the host."""
         return self.base.get_rows(idx)
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return the base before deflation, and the factors that deflation subtracted."""
+    def split_deflation(self) -> SplitDeflation:
+        """Return the operator before deflation, and what deflation subtracted from it, as the base does."""
         return self.base.split_deflation()
 
     def take(self, idx: Array) -> Operator:

@@ -1,4 +1,10 @@
-"""A matrix less some components, seen through products: A − Y Zᵀ is never formed."""
+"""A matrix less some components, seen through products: A − Y Zᵀ is never formed.
+
+A is the matrix of another operator, `base`, of shape (p, n); p is n_samples or, if only AᵀA is known ("no samples"),
+n_features. Then a vector x of the sample space is represented by coefficients u with x = A u, otherwise by itself; m
+vectors are an array X of shape (p, m). T has shape (n, m). Arrays and products are where the matrix is, host or device,
+in its dtype; indices `idx` and `rows`, Gram matrices and inner products are on the host.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import ColumnCache, DataMatrix
 
-#: Columns that are deflated at once.
+#: Columns that are deflated at once, which limits the memory of Y Zᵀ.
 MAX_BLOCK_COLUMNS = 256
 
 
@@ -47,7 +53,7 @@ class DeflatedOperator(OperatorWrapper):
 
     @property
     def column_norms(self) -> Array:
-        """Return the norms of the deflated columns."""
+        """Return the norms of the columns of A − Y Zᵀ, (n_features,); zero where only rounding error is left."""
         return self.norms
 
     @cached_property
@@ -75,27 +81,29 @@ class DeflatedOperator(OperatorWrapper):
         return A
 
     def get_rows(self, idx: Array) -> Array:
-        """Return A[idx] − Y[idx] Zᵀ."""
+        """Return the rows A[idx] − Y[idx] Zᵀ, (|idx|, n_features); only with samples. `idx` is increasing."""
         A = self.base.get_rows(idx) - take_rows(self.Y, idx) @ self.Z.T
         return A if self._vanished_columns is None else A * ~self._vanished_columns
 
     def inner(self, X: Array, Y: Array, C: Array) -> Array:
-        """Return XᵀY on the host; C contains the correlations of Y with the deflated columns.
+        """Return XᵀY, (k, m), on the host; C = (A − Y Zᵀ)ᵀY, (n_features, m), is used only without samples.
 
-        Without samples the base needs its own correlations AᵀY, which are restored from C.
+        Here X, (p, k), and Y, (p, m), are represented vectors. Without samples the base needs its own correlations AᵀY,
+        which are restored from C.
         """
         return self.base.inner(X, Y, self._restore_base_correlations(Y, C))
 
     def squared_norms(self, X: Array, C: Array) -> Array:
-        """Return the diagonal of XᵀX, (m,), on the host; C contains the correlations of X with the deflated columns."""
+        """Return the diagonal of XᵀX, (m,), on the host; C = (A − Y Zᵀ)ᵀX is used only without samples."""
         return self.base.squared_norms(X, self._restore_base_correlations(X, C))
 
     def _restore_base_correlations(self, X: Array, C: Array) -> Array:
+        """Return AᵀX, (n_features, m), given C = (A − Y Zᵀ)ᵀX; C itself with samples, where it is not needed."""
         return C if self.has_samples else C + self.Z @ (self.Y_dual.T @ X)
 
-    def split_deflation(self) -> tuple[Operator, Array, Array, Array]:
-        """Return `base`, `Y`, `Y_dual` and `Z`."""
-        return self.base, self.Y, self.Y_dual, self.Z
+    def split_deflation(self) -> SplitDeflation:
+        """Return the operator `base` before this deflation, and the arrays `Y`, `Y_dual` and `Z` that describe it."""
+        return SplitDeflation(self.base, self.Y, self.Y_dual, self.Z)
 
     def gram(self, idx: Array) -> Array:
         """Return the Gram matrix of some deflated columns, (|idx|, |idx|), on the host.

@@ -1,5 +1,9 @@
 """Scores of loadings, the variance that they explain, and the sparsity of the loadings.
 
+A is the matrix of centred and scaled data, (n_samples, n_features), and Z contains the loadings of m components,
+(n_features, m), one per column, also called z. The scores are A Z. Variances are sums of squares, not divided by the
+degrees of freedom.
+
 Sparse components are correlated, so their variances do not add up. The adjusted variance [Zou, Hastie and Tibshirani
 2006] of a component is the part of its variance that earlier components do not explain: the squared diagonal of R in
 the QR factorisation of the scores A Z. It depends on the order; here components are ordered by decreasing variance of
@@ -17,8 +21,6 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, is_device_array, safe_reciprocal, stable_argmax, to_host
 from gpower.operators import DataMatrix, MatrixLike, Operator, as_container
 
-#: Number of rows of scores that are factorised at once.
-QR_BLOCK_ROWS = 4096
 #: Smallest eigenvalue of the cosines between scores at which inner products keep ten digits of what each score adds.
 MIN_COSINE_EIGENVALUE = 1e-4
 #: Share of the largest variance below which a variance computed from inner products may be rounding error.
@@ -156,7 +158,7 @@ def _compute_score_root(Y: Array) -> Array:
 
     Y is on the host, on a device, or a lazy Dask array, which `to_host` computes. Inner products in float64 take a
     fraction of the time of a QR factorisation, which is needed only if scores are nearly dependent, so that squares
-    would lose digits. It is computed block by block of rows on the host, in one block on a device.
+    would lose digits.
     """
     Y = Y if is_device_array(Y) else to_host(Y)
     gram = to_host(as_container(Y).prepare(True).gram(None, None)).astype(np.float64)
@@ -164,11 +166,7 @@ def _compute_score_root(Y: Array) -> Array:
     np.fill_diagonal(cosines, 1.0)  # also of zero scores, which depend on no other
     if np.isfinite(gram).all() and np.linalg.eigvalsh(cosines).min(initial=1.0) >= MIN_COSINE_EIGENVALUE:
         return _compute_gram_root(gram)
-    step = max(Y.shape[0], 1) if is_device_array(Y) else QR_BLOCK_ROWS
-    parts = [
-        to_host(np.linalg.qr(Y[i : i + step].astype(np.float64), mode="r")) for i in range(0, max(Y.shape[0], 1), step)
-    ]
-    return parts[0] if len(parts) == 1 else np.asarray(np.linalg.qr(np.vstack(parts), mode="r"))
+    return to_host(np.linalg.qr(Y.astype(np.float64), mode="r"))
 
 
 def _compute_gram_root(gram: Array) -> Array:

@@ -1,4 +1,10 @@
-"""Means and scales of standardisation, the digits that centring loses, and centred Gram matrices."""
+"""Means and scales of standardisation, the digits that centring loses, and centred Gram matrices.
+
+Data X, (n_samples, n_features), are standardised as (x − mean)/scale without being changed: products are centred
+afterwards. That loses digits if a mean is large beside the deviations from it, because two large numbers are
+subtracted. Unless stated otherwise, arrays of length n_features are where X is, host or device, in float64; indices and
+sample weights are on the host. Weights w are None for ones.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +19,7 @@ if TYPE_CHECKING:
     from gpower.operators.base import PassCounter
     from gpower.operators.storage.base import Container
 
-#: Largest accepted relative rounding error of a centred column.
+#: Largest accepted relative rounding error of a centred column, below the square root of the precision of each dtype.
 MAX_RELATIVE_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
 

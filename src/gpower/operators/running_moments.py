@@ -1,5 +1,8 @@
 """Mean and covariance of samples that arrive in batches, each batch read once.
 
+Samples have n_features variables, c are further columns. Means, scatter matrices and sums are NumPy arrays in float64
+on the host; a container X, (n_samples, n_features), may be anywhere, and X.dtype is that of its entries.
+
 Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, The American Statistician 37, 242–247.
 """
 
@@ -23,7 +26,7 @@ from gpower.operators.moments import (
 )
 from gpower.operators.storage.base import Container
 
-#: Largest number of variables for batches of samples: the covariance is kept in memory.
+#: Largest number of variables for batches of samples: the covariance is kept in memory, here 800 MB in float64.
 MAX_STREAM_FEATURES = 10_000
 #: Share of a sum of squares, in units of the machine epsilon, below which the rest of a subtraction counts as zero.
 MIN_SCATTER_IN_EPS = 64

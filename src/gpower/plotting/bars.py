@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower._utils.arrays import Array
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_numpy
 from gpower.plotting import style
 from gpower.plotting.models import FittedModel, format_component_label
 from gpower.plotting.style import AxesLike, Panel, Panels

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._utils.arrays import Array, to_host
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from gpower._utils.arrays import Array, to_host
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower._utils.text import format_percent
 from gpower.analysis.association import Metadata, MetadataColumn, align_metadata, associate, parse_metadata
 from gpower.estimators.base import SparsePCAEstimator

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpower._utils.arrays import Array, is_device_array, to_host
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, is_device_array, to_host, to_numpy
 from gpower._utils.text import NumberedNames, make_names_unique
 from gpower.analysis.association import Association, Metadata, align_metadata, associate
 from gpower.analysis.enrichment import Enrichment

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from gpower._utils.arrays import Array
-from gpower._utils.backends import to_numpy
+from gpower._utils.arrays import Array, to_numpy
 from gpower._utils.text import format_ratio
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import Stability

@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, embed_rows, max_or_zero, orient, take_rows, to_host
+from gpower._utils.arrays import Array, asarray_like, embed_rows, max_or_zero, take_rows, to_host
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components

@@ -20,7 +20,7 @@ from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciproc
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
-from gpower.operators.storage.sparse import wrap_in_memory
+from gpower.operators.storage.dense import DenseMatrix
 from gpower.penalties.elementary import find_largest_rows
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import Callback
@@ -155,7 +155,7 @@ def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomStat
     scale, dtype = projected.scale, projected.matrix.dtype
     norms = to_host(operator.column_norms).astype(np.float64) / scale
     unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
-    A = wrap_in_memory((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
+    A = DenseMatrix((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
     return replace(
         projected,
         matrix=DataMatrix(A, norms.astype(dtype)),
@@ -178,9 +178,7 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     dtype = np.dtype(np.float32) if fits_float32 else operator.dtype
     B = to_host((C if scale == 1 else C / scale).astype(dtype, order="C")).T
     hidden_variance = _estimate_hidden_variance(operator, B, scale)
-    return Sketch(
-        operator, DataMatrix(wrap_in_memory(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance
-    )
+    return Sketch(operator, DataMatrix(DenseMatrix(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance)
 
 
 def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> float:

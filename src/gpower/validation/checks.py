@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
-from gpower._utils.arrays import Array, is_device_array
-from gpower._utils.backends import as_native
+from gpower._utils.arrays import Array, as_native, is_device_array
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
 from gpower.io.stores.source import describe_excessive_shape, sum_duplicate_entries

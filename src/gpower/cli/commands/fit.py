@@ -129,7 +129,7 @@ def fit_model(
     `removed` are the covariates and batches, as arguments of `GPower.fit`.
     """
     from gpower import GPower
-    from gpower._utils.backends import to_device, to_numpy
+    from gpower._utils.arrays import to_device, to_numpy
     from gpower.report.doubts import find_doubts
     from gpower.validation.params import resolve_solver
 

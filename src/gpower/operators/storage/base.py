@@ -28,18 +28,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from gpower._utils.arrays import Array, to_host
+from gpower._utils.arrays import Array, asarray_like, to_host
 from gpower._utils.messages import format_param
 from gpower.operators.moments import find_cancelled
 
 if TYPE_CHECKING:
     from gpower.operators.storage.dense import DenseMatrix
 
-#: Largest share of the columns that are read one by one for a product; above it the whole matrix is read.
+#: Largest share of the matrix that is gathered column by column for a product; above it, reading the whole matrix in
+#: order takes no longer.
 MAX_GATHERED_SHARE = 0.1
 #: Largest number of times that moments are recomputed, each time about a better estimate of the mean.
 MAX_COLUMN_REREADS = 3
@@ -60,13 +61,38 @@ class NonFiniteEntry:
                 f"Input X contains NaN or infinity (inf), first in row {self.row} (counted from 0), column "
                 f"{column_name}. Drop or replace those entries."
             )
-        kind, remedy = "infinity (inf)", "Drop or replace those entries before fitting."
         if np.isnan(self.value):
-            kind, remedy = "NaN (a missing value)", "Drop those rows or columns, or fill them, as "
-            remedy += f"{format_param('missing', 'impute')} does."
+            kind = "NaN (a missing value)"
+            remedy = f"Drop those rows or columns, or fill them, as {format_param('missing', 'impute')} does."
+        else:
+            kind = "infinity (inf)"
+            remedy = "Drop or replace those entries before fitting."
         return ValueError(
             f"Input X contains {kind}, first in column {column_name}, row {self.row} (counted from 0). {remedy}"
         )
+
+
+class ColumnMoments(NamedTuple):
+    """Column means and norms of the deviations from them, each (n_features,), in float64 where the matrix is."""
+
+    mean: Array
+    deviation_norms: Array
+    passes: float  # number of passes over the matrix that this took
+
+
+class ShiftedSums(NamedTuple):
+    """Weighted sums of x − shift and of (x − shift)² over the samples, each (n_features,), where the matrix is."""
+
+    sums: Array
+    squares: Array
+
+
+class ColumnReread(NamedTuple):
+    """Columns that are read again because their sums lost digits."""
+
+    idx: Array | slice  # their indices; a slice stands for all columns
+    columns: OnePassMoments  # the container of these columns
+    read_share: float  # share of the matrix that is read for them
 
 
 class Container(ABC):
@@ -120,8 +146,11 @@ class Container(ABC):
 
     @property
     def max_gram_share(self) -> float:
-        """Return the number of columns, as a share of n_samples, below which an ascent works on their Gram matrix."""
-        return 0.5
+        """Return the number of columns, as a share of n_samples, below which an ascent works on their Gram matrix.
+
+        On a device it is large: a Gram matrix takes one product, and steps on the host do not wait for the device.
+        """
+        return 2.0 if self.is_on_device and not self.has_double_sums else 0.5
 
     @property
     def should_use_covariance(self) -> bool:
@@ -131,10 +160,6 @@ class Container(ABC):
     def column_read_share(self, idx: Array) -> float:
         """Return the share of the matrix that is read to gather some columns."""
         return len(idx) / self.shape[1]
-
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product that uses `n_columns` columns should read only those."""
-        return n_columns <= MAX_GATHERED_SHARE * self.shape[1]
 
     def should_copy(self, n_columns: int) -> bool:
         """Return whether `n_columns` columns may be gathered as an array."""
@@ -186,8 +211,13 @@ class Container(ABC):
         return to_host(values)
 
     def project_onto(self, Y: Array, q: Array) -> Array:
-        """Compute Yᵀq, (m,), for Y of shape (n_samples, m) and q, (n_samples,), in the precision of products."""
-        return self.wrap_array(Y).transposed_times(q[:, None])[:, 0] if self.has_double_sums else Y.T @ q
+        """Compute Yᵀq, (m,), for Y of shape (n_samples, m) and q, (n_samples,), in the precision of products.
+
+        All three are where the matrix is. On a device the product of a container is also the fastest.
+        """
+        if self.has_double_sums or self.is_on_device:
+            return self.wrap_array(Y).transposed_times(q[:, None])[:, 0]
+        return Y.T @ q
 
     @abstractmethod
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
@@ -216,28 +246,28 @@ class Container(ABC):
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
         """Compute the weighted sum of (x − shift)² of every column, (n_features,), in float64, without cancellation."""
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64.
 
         `shift`, (n_features,), is where the matrix is; `weight`, (n_samples,), is on the host.
         """
         total = self.shape[0] if weight is None else float(np.sum(weight, dtype=np.float64))
-        return self.weighted_sums(weight) - total * shift.astype(np.float64), self.squared_deviations(shift, weight)
+        sums = self.weighted_sums(weight) - total * shift.astype(np.float64)
+        return ShiftedSums(sums, self.squared_deviations(shift, weight))
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
 
-        Sample i belongs to part `part[i]`; `part`, (n_samples,) of int, is on the host. `mean`, (n,), is where the
-        matrix is; None stands for zero. The sum of a part is the first row of its matrix. The result is in float64 on
-        the host, zero for a part without samples.
+        Sample i belongs to part `part[i]`; `part`, (n_samples,) of int, is on the host. `mean`, (n,), is on the host or
+        where the matrix is; None stands for zero. The sum of a part is the first row of its matrix. The result is in
+        float64 on the host, zero for a part without samples.
         """
         result = np.zeros((n_parts, 1 + self.shape[1], self.shape[1]))
-        shift = self.to_backend(np.zeros(self.shape[1], self.dtype)) if mean is None else mean
+        shift = self.to_backend(np.zeros(self.shape[1], self.dtype) if mean is None else mean)
         for i in np.unique(part):
             samples, weight = self._select_rows(part == i)
-            sums, _ = samples.shifted_sums(shift, weight)
-            result[i, 0] = to_host(sums)
-            result[i, 1:] = to_host(samples.gram(mean, weight))
+            result[i, 0] = to_host(samples.shifted_sums(shift, weight).sums)
+            result[i, 1:] = to_host(samples.gram(None if mean is None else shift, weight))
         return result
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
@@ -247,14 +277,14 @@ class Container(ABC):
         """
         return self, row_mask.astype(self.dtype)
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute column means, norms of the deviations from them, and the number of passes over the matrix.
 
         Means and norms ‖√w∘(x − mean)‖ have shape (n_features,), in float64 where the matrix is. `weight`, (n_samples,)
         or None, is on the host, and `total_weight` is its sum or the number of samples.
         """
         mean = self.weighted_sums(weight) / total_weight
-        return mean, self.deviation_norms(mean, weight), 1.0
+        return ColumnMoments(mean, self.deviation_norms(mean, weight), 1.0)
 
     def deviation_norms(self, mean: Array, weight: Array | None = None) -> Array:
         """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), without cancellation."""
@@ -316,29 +346,33 @@ class InMemoryMatrix(Container):
         return type(self)(self.A, double_sums and self.dtype == np.float32)
 
     def take(self, idx: Array) -> Self:
-        """Return a copy of some columns."""
-        return type(self)(self.A[:, idx], self.has_double_sums)
+        """Return a copy of the columns `idx`, indices on the host, as a container where the matrix is."""
+        return type(self)(self.A[:, self.to_backend(idx)], self.has_double_sums)
+
+    def to_backend(self, values: Array) -> Array:
+        """Return a small array in the memory of the matrix, host or device, without a copy if it is there already."""
+        return asarray_like(self.stored_values, values) if self.is_on_device else to_host(values)
 
     def get_rows(self, idx: Array) -> Array:
-        """Return some rows as a new array."""
+        """Return the rows `idx`, (|idx|, n_features), as a new dense array where the matrix is."""
         return self.select_rows(idx).to_dense()
 
     def select_rows(self, idx: Array) -> Self:
         """Return a copy of the rows `idx`, indices on the host, as a container."""
         return type(self)(self.A[self.to_backend(idx)], self.has_double_sums)
 
-    def take_rows(self, idx: Array) -> Array:
-        """Return a copy of some rows in host memory, as an array or a CSR matrix."""
-        return self.select_rows(idx).A
+    def copy_to_host(self) -> Any:
+        """Return the matrix as a NumPy array or a SciPy matrix in host memory, itself if it is there."""
+        return self.A.get() if self.is_on_device else self.A  # type: ignore[attr-defined]
 
     def _select_rows(self, row_mask: Array) -> tuple[Container, Array | None]:
-        """Return a copy of some samples, and no weights."""
+        """Return a copy of the samples of a mask, (n_samples,) on the host, as a container, and no weights."""
         return self.select_rows(np.flatnonzero(row_mask)), None
 
     @property
     @abstractmethod
     def stored_values(self) -> Array:
-        """Return the array of stored entries."""
+        """Return the array of stored entries, where the matrix is: the matrix, or the entries of a sparse one."""
 
     @abstractmethod
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
@@ -388,7 +422,7 @@ class OnePassMoments(Container):
         return False
 
     @abstractmethod
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64."""
 
     @abstractmethod
@@ -396,24 +430,18 @@ class OnePassMoments(Container):
         """Return a typical value of every column, (n_features,), which for a constant column is exactly its value."""
 
     @abstractmethod
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
-        """Return the indices of the columns to be read again, their container, and the share of the matrix read.
-
-        `lost_columns` is the mask, (n_features,), of the columns that lost digits. The indices contain all of them and
-        match the columns of the container; a slice stands for all columns.
-        """
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
+        """Return the columns to be read again: at least those of the mask `lost_columns`, (n_features,)."""
 
     def weighted_sums(self, weight: Array | None) -> Array:
-        """Compute the weighted sums of the columns."""
-        sums, _ = self.shifted_sums(np.zeros(self.shape[1], self.dtype), weight)
-        return sums
+        """Compute the weighted sums of the columns, (n_features,), in float64; `weight` is None for ones."""
+        return self.shifted_sums(np.zeros(self.shape[1], self.dtype), weight).sums
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − shift)²."""
-        _, squares = self.shifted_sums(shift.astype(self.dtype), weight)
-        return squares
+        """Compute the weighted sums of (x − shift)² of every column, (n_features,), in float64."""
+        return self.shifted_sums(shift.astype(self.dtype), weight).squares
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute means, deviation norms and passes in one pass; columns that lost digits are read again.
 
         Arguments and results are as in `Container.compute_moments`. After `MAX_COLUMN_REREADS` the last values stay.
@@ -430,7 +458,7 @@ class OnePassMoments(Container):
                 shift = np.where(is_lossy[idx], columns.estimate_column_centers(weight), shift)
             mean[idx], squares[idx], is_lossy[idx] = columns._compute_moments_about(shift, weight, total_weight)
             passes += share
-        return mean, np.sqrt(squares), passes
+        return ColumnMoments(mean, np.sqrt(squares), passes)
 
     def _compute_moments_about(
         self, shift: Array, weight: Array | None, total_weight: float

@@ -3,7 +3,11 @@
 Every product applies one small function to each block and sums or concatenates the results. Subclasses only decide
 where the functions run: `StreamedMatrix` reads one block after the other, `DaskMatrix` sends the function to the worker
 that holds the block, so that the function must not depend on this process. A block is itself a container
-(`InMemoryMatrix`), in the memory of the process that works on it. All arrays are NumPy arrays on the host.
+(`InMemoryMatrix`), in the memory of the process that works on it, on the host or a device.
+
+X, the matrix, has shape (n_samples, n_features). All arrays that methods take and return are NumPy arrays on the host:
+T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns; `mean` and `shift`
+have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
 """
 
 from __future__ import annotations
@@ -15,18 +19,25 @@ from typing import TypeVar
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.arrays import Array
+from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower.io.stores.source import DataBlock
-from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry, OnePassMoments
+from gpower.operators.storage.base import (
+    ColumnMoments,
+    ColumnReread,
+    InMemoryMatrix,
+    NonFiniteEntry,
+    OnePassMoments,
+    ShiftedSums,
+)
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.sparse import wrap_in_memory
 
-#: Gathered columns may take the memory limit divided by this number.
+#: Gathered columns may take the memory limit divided by this number: they are copied, and blocks need memory too.
 GATHER_MEMORY_DIVISOR = 4
-#: A Gram matrix may take the memory limit divided by this number.
+#: A Gram matrix may take the memory limit divided by this number, because an eigendecomposition copies it.
 GRAM_MEMORY_DIVISOR = 8
-#: Number of rows whose column medians are the shift about which moments are summed.
+#: Number of rows whose column medians are the shift about which moments are summed: it need only be near the mean.
 MEDIAN_SAMPLE_ROWS = 32
 
 R = TypeVar("R")
@@ -54,6 +65,7 @@ class BlockMatrix(OnePassMoments):
     axis: int
     block_edges: Array
     memory_limit: float
+    is_checked_on_read: bool
     is_remote = True
     storage_description = "in blocks, on disk or on a cluster"
 
@@ -72,11 +84,6 @@ class BlockMatrix(OnePassMoments):
         """
 
     @property
-    def is_checked_on_read(self) -> bool:
-        """Return whether entries are checked when they are read: true for blocks of rows."""
-        return self.axis == 0
-
-    @property
     def nbytes(self) -> int:
         """Return the number of bytes that all entries would take as a dense array."""
         return self.shape[0] * self.shape[1] * self.dtype.itemsize
@@ -93,7 +100,7 @@ class BlockMatrix(OnePassMoments):
 
     @property
     def fits_in_memory(self) -> bool:
-        """Return whether all columns may be gathered."""
+        """Return whether all columns together fit in the share of the memory limit for gathered columns."""
         return self.shape[1] <= self.max_cached_columns
 
     @property
@@ -125,10 +132,6 @@ class BlockMatrix(OnePassMoments):
         """Return the share of the matrix that is read for some columns; blocks of rows are read completely."""
         return float(len(idx) > 0) if self.axis == 0 else super().column_read_share(idx)
 
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product should read only `n_columns` columns; never from blocks of rows."""
-        return self.axis == 1 and super().supports_take(n_columns)
-
     def get_block_slices(self) -> list[slice]:
         """Return the slice of rows or columns of every block."""
         return [slice(int(lo), int(hi)) for lo, hi in zip(self.block_edges[:-1], self.block_edges[1:], strict=True)]
@@ -138,21 +141,23 @@ class BlockMatrix(OnePassMoments):
         return [arguments] * self.n_blocks
 
     def times(self, T: Array) -> Array:
-        """Compute X T."""
-        return self._multiply_blocks(lambda block, T: block.times(T), T, 1)
+        """Compute X T, (n_samples, m)."""
+        return self._multiply_blocks("times", T, 1)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY."""
-        return self._multiply_blocks(lambda block, Y: block.transposed_times(Y), Y, 0)
+        """Compute XᵀY, (n_features, m)."""
+        return self._multiply_blocks("transposed_times", Y, 0)
 
-    def _multiply_blocks(self, function: BlockFunction[Array], Y: Array, summed_axis: int) -> Array:
+    def _multiply_blocks(self, method: str, Y: Array, summed_axis: int) -> Array:
         """Compute a product that sums over rows (axis 0) or columns (axis 1), as a sum or concatenation over blocks.
 
-        Y has as many rows as X has rows or columns along the summed axis; each block gets its part, or all, of Y.
+        `method` names the method of a block that multiplies it by Y or by its part of Y. Y has as many rows as X has
+        rows or columns along the summed axis.
         """
         if self.axis == summed_axis:
-            return self.sum_blocks(function, [(Y[part],) for part in self.get_block_slices()]).astype(self.dtype)
-        return np.concatenate(self.map_blocks(function, self.repeat_arguments(Y)))
+            parts = [(method, Y[part]) for part in self.get_block_slices()]
+            return self.sum_blocks(compute_on_block, parts).astype(self.dtype)
+        return np.concatenate(self.map_blocks(compute_on_block, self.repeat_arguments(method, Y)))
 
     def take(self, idx: Array) -> InMemoryMatrix:
         """Return the columns `idx`, in that order and possibly none, in memory, dense or CSC."""
@@ -175,7 +180,7 @@ class BlockMatrix(OnePassMoments):
         return [(idx - lo,) if idx.size else None for idx, lo in zip(idx_by_block, self.block_edges[:-1], strict=True)]
 
     def get_rows(self, idx: Array) -> Array:
-        """Return some rows as an array; `idx` is increasing."""
+        """Return the rows `idx`, increasing indices, as a dense array of shape (|idx|, n_features)."""
         return wrap_in_memory(self.take_rows(idx)).to_dense()
 
     def row_read_share(self, idx: Array) -> float:
@@ -190,38 +195,43 @@ class BlockMatrix(OnePassMoments):
         arguments = self.repeat_arguments(rows)
         if self.axis == 0:
             arguments = self._make_local_indices(np.split(rows, np.searchsorted(rows, self.block_edges[1:-1])))
-        parts = self.map_blocks(lambda block, rows: block.take_rows(rows), arguments)
-        if self.is_sparse:
-            return (sp.hstack if self.axis else sp.vstack)(parts, format="csr")
-        return np.concatenate(parts, axis=self.axis)
+        return self._join(self.map_blocks(lambda block, rows: block.select_rows(rows).copy_to_host(), arguments), "csr")
 
     def _concatenate_columns(self, arguments: Sequence[BlockArguments]) -> InMemoryMatrix:
         """Return the concatenation of some columns of every block, given their indices within each block."""
-        parts = self.map_blocks(lambda block, idx: block.take(idx).A, arguments)
+        parts = self.map_blocks(lambda block, idx: block.take(idx).copy_to_host(), arguments)
+        return wrap_in_memory(self._join(parts, "csc"))
+
+    def _join(self, parts: list[DataBlock], sparse_format: str) -> DataBlock:
+        """Concatenate parts of all blocks in host memory, along `axis`, to an array or a sparse matrix in a format."""
         if self.is_sparse:
-            return wrap_in_memory((sp.hstack if self.axis else sp.vstack)(parts, format="csc"))
-        return DenseMatrix(np.concatenate(parts, axis=self.axis))
+            return (sp.hstack if self.axis else sp.vstack)(parts, format=sparse_format)
+        return np.concatenate(parts, axis=self.axis)
 
     def to_dense(self) -> Array:
-        """Return the whole matrix as an array in memory."""
+        """Return the whole matrix, (n_samples, n_features), as a dense array in memory, each column contiguous."""
         return self.take(np.arange(self.shape[1])).to_dense()
 
     def wrap_array(self, A: Array) -> DenseMatrix:
-        """Return the container of an array in memory."""
+        """Return the container of gathered columns, a NumPy array of shape (n_samples, m)."""
         return DenseMatrix(A)
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Compute the Gram matrix as a sum over blocks of rows, or from gathered columns, which must fit in memory.
 
-        Arguments are as in `Container.gram`: with `idx`, `mean` contains the means of those columns alone.
+        It is (X − mean)ᵀ diag(w) (X − mean), (n, n), in float64 for blocks of rows; with `idx` that of these n columns,
+        and `mean` is (n,), of them alone, or None for zero.
         """
         if self.axis == 1:
             return self.take(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
-        arguments = [(mean, w, idx) for w in self._split_weights(weight)]
-        return self.sum_blocks(lambda block, mean, w, idx: block.gram(mean, w, idx), arguments)
+        return self.sum_blocks(compute_on_block, [("gram", mean, w, idx) for w in self._split_weights(weight)])
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
-        """Compute sums and Gram matrices of x − mean over each part of the samples; in one pass for blocks of rows."""
+        """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
+
+        Sample i belongs to part `part[i]`, (n_samples,) of int; `mean`, (n,), is None for zero. The sum is the first
+        row of the matrix of a part. Blocks of rows are read in one pass.
+        """
         if self.axis == 1:
             return super().shifted_sums_by_part(mean, part, n_parts)
         return self.sum_blocks(
@@ -232,25 +242,27 @@ class BlockMatrix(OnePassMoments):
         """Return the sample weights, (n_samples,) or None, of every block of rows."""
         return [None if weight is None else weight[part] for part in self.get_block_slices()]
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute means, deviation norms and passes; for blocks of columns, block by block."""
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
+        """Compute column means, norms of the deviations from them, and passes; of columns in blocks, block by block.
+
+        `total_weight` is the sum of the weights, or the number of samples; means and norms have shape (n_features,).
+        """
         if self.axis == 0:
             return super().compute_moments(weight, total_weight)
         parts = self.map_blocks(
-            lambda block, weight, total: block.compute_moments(weight, total)[:2],
+            lambda block, weight, total: [to_host(each) for each in block.compute_moments(weight, total)[:2]],
             self.repeat_arguments(weight, total_weight),
         )
-        mean, deviation = np.concatenate(parts, axis=1)
-        return mean, deviation, 1.0
+        mean, deviation_norms = np.concatenate(parts, axis=1)
+        return ColumnMoments(mean, deviation_norms, 1.0)
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,) in float64, block by block."""
         if self.axis == 0:
-            sums, squares = self.sum_blocks(_stack_shifted_sums, [(shift, w) for w in self._split_weights(weight)])
-        else:
-            parts = self.map_blocks(_stack_shifted_sums, [(shift[part], weight) for part in self.get_block_slices()])
-            sums, squares = np.concatenate(parts, axis=1)
-        return sums, squares
+            arguments = [("shifted_sums", shift, w) for w in self._split_weights(weight)]
+            return ShiftedSums(*self.sum_blocks(compute_on_block, arguments))
+        arguments = [("shifted_sums", shift[part], weight) for part in self.get_block_slices()]
+        return ShiftedSums(*np.concatenate(self.map_blocks(compute_on_block, arguments), axis=1))
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
         """Return the column medians of the first samples without those of zero weight; zeros if none is left."""
@@ -259,16 +271,15 @@ class BlockMatrix(OnePassMoments):
             first = first[weight[: len(first)] > 0]
         return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(self.shape[1])).astype(self.dtype)
 
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
         """Return the whole matrix: all columns are read again if any lost digits."""
-        return slice(None), self, 1.0
+        return ColumnReread(slice(None), self, 1.0)
 
     def head(self, n_rows: int) -> Array:
         """Return the first rows, (min(n_rows, n_samples), n_features), dense."""
-        arguments = self.repeat_arguments(n_rows)
-        if self.axis == 0:
-            arguments = [(n_rows - part.start,) if part.start < n_rows else None for part in self.get_block_slices()]
-        return np.concatenate(self.map_blocks(lambda block, count: block.head(count), arguments), axis=self.axis)
+        counts = [n_rows - (part.start if self.axis == 0 else 0) for part in self.get_block_slices()]
+        arguments = [("head", count) if count > 0 else None for count in counts]
+        return np.concatenate(self.map_blocks(compute_on_block, arguments), axis=self.axis)
 
     def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
         """Return the first entry, row by row in the first block with one, that is not finite, or None.
@@ -289,9 +300,9 @@ class BlockMatrix(OnePassMoments):
         return None
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores, (n_samples, m); blocks of rows are checked in the same pass.
+        """Compute the scores (X − mean) @ loadings, (n_samples, m), for loadings of shape (n_features, m).
 
-        Raise ValueError at the first entry that is not finite. Arguments are as in `Container.project_samples`.
+        Blocks of rows are checked in the same pass: raise ValueError at the first entry that is not finite.
         """
         if self.axis == 1:
             return super().project_samples(loadings, mean)
@@ -302,12 +313,17 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate([scores for scores, _ in results])
 
 
-def _stack_shifted_sums(block: InMemoryMatrix, shift: Array, weight: Array | None) -> Array:
-    """Compute the sums of x − shift and of its squares over the rows of one block, (2, n)."""
-    return np.stack(block.shifted_sums(shift, weight))
+def compute_on_block(block: InMemoryMatrix, method: str, *arguments: object) -> Array:
+    """Return ``block.method(*arguments)`` on the host, wherever the block is; several arrays of a result are stacked.
+
+    Arrays among the arguments are on the host, and are moved to where the block is.
+    """
+    moved = [block.to_backend(each) if isinstance(each, np.ndarray) else each for each in arguments]
+    result = getattr(block, method)(*moved)
+    return np.stack([to_host(each) for each in result]) if isinstance(result, tuple) else to_host(result)
 
 
 def _project_and_check(block: InMemoryMatrix, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
     """Return the scores of a block, and row and column of its first entry that is not finite, or None."""
     with np.errstate(all="ignore"):
-        return block.project_samples(loadings, mean), block.locate_non_finite()
+        return compute_on_block(block, "project_samples", loadings, mean), block.locate_non_finite()

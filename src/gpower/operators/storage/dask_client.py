@@ -41,7 +41,7 @@ class ClusterError(OSError):
 
 
 def get_current_client() -> Client:
-    """Return the current Dask client, or None."""
+    """Return the client of the cluster that Dask uses at present, or None without one or without `distributed`."""
     try:
         from distributed import get_client
 
@@ -124,6 +124,7 @@ def call_with_worker_timeout(client: Client, call: Callable[[], R]) -> R:
 
 
 def _set_future_result(future: Future[R], call: Callable[[], R]) -> None:
+    """Store the result of a call, or the exception that it raises, in a future that another thread waits for."""
     try:
         future.set_result(call())
     except BaseException as error:
@@ -136,9 +137,5 @@ def _get_scheduler_address(client: Client) -> str:
 
 
 def get_workers(client: Client) -> dict[str, Mapping[str, float]]:
-    """Return all workers by address; since 2025 Dask lists only five by default."""
-    try:
-        info = client.scheduler_info(n_workers=-1)
-    except TypeError:
-        info = client.scheduler_info()
-    return dict(info["workers"])
+    """Return what the scheduler knows of each worker, by address, such as its `memory_limit` in bytes."""
+    return dict(client.scheduler_info(n_workers=-1)["workers"])  # without -1 Dask lists only five

@@ -1,4 +1,10 @@
-"""Container of NumPy arrays."""
+"""Container of dense arrays.
+
+X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64; no method changes it or its arguments.
+T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns on the host; `mean`
+and `shift` have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
+Arrays are NumPy arrays; the subclass `DeviceMatrix` has them on a device, all but indices and the weights of sums.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +14,26 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.threads import map_in_threads
-from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments, add_in_float64
+from gpower.operators.storage.base import ColumnReread, InMemoryMatrix, OnePassMoments, ShiftedSums, add_in_float64
 
-#: Number of entries of the tiles in which a matrix is summed, so that the buffer stays in the processor's cache.
+#: Number of entries of the tiles in which a matrix is summed: 2 MB of float64 stay in the processor's cache.
 SUM_TILE_ENTRIES = 1 << 18
-#: Smallest number of entries whose moments are summed by several threads, and number of parts that these sum.
+#: Smallest number of entries whose moments are summed by several threads (smaller ones gain little), and
+#: number of parts that these sum, which is fixed so that the result does not depend on the number of threads.
 MIN_THREADED_SUM_ENTRIES, N_SUM_PARTS = 16_000_000, 16
-#: Largest number of rows that are summed at once in float32, to limit rounding errors.
+#: Largest number of rows that are summed at once in float32: the rounding error grows with the number of terms.
 MAX_FLOAT32_SUM_ROWS = 1 << 10
-#: Smallest number of rows whose products in float32 are added in a Gram matrix.
+#: Smallest number of rows whose products in float32 are added in a Gram matrix, for few columns.
 MIN_GRAM_BLOCK_ROWS = 256
 #: Largest share of the columns that are gathered to be read again; above it the whole matrix is read.
 MAX_REREAD_COLUMN_SHARE = 1 / 8
 
 
 def multiply_dense(A: Array, Y: Array) -> Array:
-    """Compute A @ Y as (YᵀAᵀ)ᵀ, which takes half the time if Y, (n, m), has a few columns."""
+    """Compute A @ Y, (p, m), for A of shape (p, n) and Y of shape (n, m), both NumPy arrays of one dtype.
+
+    As (YᵀAᵀ)ᵀ it takes half the time if Y has a few columns.
+    """
     return (Y.T @ A.T).T if Y.shape[1] > 1 else A @ Y
 
 
@@ -32,22 +42,22 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
 
     #: Product of two arrays in working precision.
     multiply_arrays = staticmethod(multiply_dense)
-    #: Number of entries that are converted to float64 at once for a product in float64.
+    #: Number of entries that are converted to float64 at once for a product in float64, to stay in the cache.
     double_block_entries = 1 << 18
-    #: Number of samples that are projected at once.
+    #: Number of samples that are projected at once, which limits the memory of the copy of their used variables.
     projection_block_rows = 1 << 10
 
     @property
     def should_use_covariance(self) -> bool:
-        """Return whether there are at least twice as many samples as variables."""
-        return 2 * self.shape[1] <= self.shape[0]
+        """Return whether there are at least twice as many samples as variables; a matrix on a device stays there."""
+        return 2 * self.shape[1] <= self.shape[0] and not self.is_on_device
 
     def times(self, T: Array) -> Array:
-        """Compute X T."""
+        """Compute X T, (n_samples, m), with float64 sums if `has_double_sums`."""
         return self._multiply_in_double(self.A, T) if self.has_double_sums else self.multiply_arrays(self.A, T)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY."""
+        """Compute XᵀY, (n_features, m), with float64 sums if `has_double_sums`."""
         return self._multiply_in_double(self.A.T, Y) if self.has_double_sums else self.multiply_arrays(self.A.T, Y)
 
     def cross_gram(self, R: Array) -> Array:
@@ -78,11 +88,11 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return product.astype(A.dtype)
 
     def to_dense(self) -> Array:
-        """Return the array in Fortran order, itself if it is in that order."""
-        return np.asfortranarray(self.A)
+        """Return the array in Fortran order, itself if it is in that order or on a device."""
+        return self.A if self.is_on_device else np.asfortranarray(self.A)
 
     def wrap_array(self, A: Array) -> Self:
-        """Return a container of the same class."""
+        """Return a container of the array A, (n_samples, m), of the same class and the same precision of sums."""
         return type(self)(A, self.has_double_sums)
 
     def subtract_offsets(self, shift: Array) -> Self:
@@ -90,10 +100,11 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return self.wrap_array(self.A - shift.astype(self.dtype))
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
-        """Compute the Gram matrix by blocks of rows, centred and weighted, whose products are added in float64.
+        """Compute (X − mean)ᵀ diag(w) (X − mean), (n, n), by blocks of rows, whose products are added in float64.
 
-        Arguments are as in `Container.gram`, with `mean` and `weight` where the matrix is. Each product is computed in
-        the dtype of the matrix, or in float64 with `has_double_sums`; a single block is returned in that type.
+        With `idx` it is that of these n columns, and `mean` is (n,), of them alone. `mean`, None for zero, and `weight`
+        are where the matrix is. Each product is computed in the dtype of X, or in float64 with `has_double_sums`; a
+        single block is returned in that type.
         """
         A = self.A if idx is None else self.take(idx).A
         is_double = self.has_double_sums or self.dtype == np.float64  # long sums lose no digits
@@ -118,9 +129,9 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return to_host(rows), to_host(columns)
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
-        """Compute the scores by blocks of samples, reading and centring only the variables with loadings.
+        """Compute the scores (X − mean) @ loadings, (n_samples, m), by blocks of samples.
 
-        `loadings`, (n_features, m), and `mean`, (n_features,), are where the matrix is, as are the scores.
+        Only the variables with loadings, (n_features, m), are read and centred. All arrays are where the matrix is.
         """
         used = np.flatnonzero(np.any(loadings, axis=1))
         scores = np.zeros_like(self.A, order="C", shape=(self.shape[0], loadings.shape[1]))
@@ -141,14 +152,14 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
         return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
-    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
-        """Return the columns that lost digits, or the whole matrix if they are many."""
+    def select_reread(self, lost_columns: Array) -> ColumnReread:
+        """Return the columns that lost digits, marked in a mask (n_features,), or the whole matrix if they are many."""
         idx = np.flatnonzero(lost_columns)
         if idx.size > MAX_REREAD_COLUMN_SHARE * lost_columns.size:
-            return slice(None), self, 1.0
-        return idx, self.take(idx), idx.size / lost_columns.size
+            return ColumnReread(slice(None), self, 1.0)
+        return ColumnReread(idx, self.take(idx), idx.size / lost_columns.size)
 
-    def shifted_sums(self, shift: Array, weight: Array | None) -> tuple[Array, Array]:
+    def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large.
 
         Both have shape (n_features,), in float64. The matrix is on the host and not empty.
@@ -165,9 +176,8 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
                 return _sum_tiles(A[:, part], shift[part], w, by_columns)
             return _sum_tiles(A[part], shift, w[part], by_columns)
 
-        partial_sums = map_in_threads(sum_part, slices)
-        sums, squares = np.concatenate(list(partial_sums), axis=1) if by_columns else add_in_float64(partial_sums)
-        return sums, squares
+        partial_sums = map_in_threads(sum_part, slices) if n_parts > 1 else map(sum_part, slices)
+        return ShiftedSums(*(np.concatenate([*partial_sums], axis=1) if by_columns else add_in_float64(partial_sums)))
 
 
 def _sum_tiles(X: Array, shift: Array, sample_weight: Array, by_columns: bool) -> Array:

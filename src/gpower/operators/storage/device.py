@@ -1,4 +1,8 @@
-"""Container of arrays on a device (CuPy), to which NumPy's own functions dispatch."""
+"""Container of arrays on a device (CuPy), to which NumPy's own functions dispatch.
+
+X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64. Arrays that methods take and return are
+on the device, except indices and sample weights, (n_samples,) or None for ones, which may be on the host.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like
+from gpower._utils.arrays import Array
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dense import MAX_FLOAT32_SUM_ROWS, DenseMatrix
 
-#: Number of entries that are centred at once.
+#: Number of entries that are centred at once: few blocks, each small beside the memory of a device.
 DEVICE_BLOCK_ENTRIES = 1 << 26
 
 
@@ -37,41 +41,12 @@ class DeviceMatrix(DenseMatrix):
     is_on_device = True
     storage_description = "on a device"
 
-    @property
-    def should_use_covariance(self) -> bool:
-        """Return False: the matrix stays on the device."""
-        return False
-
-    @property
-    def max_gram_share(self) -> float:
-        """Return a large share: a Gram matrix takes one product, and steps on the host do not wait for the device.
-
-        With float64 sums the share is that of arrays on the host.
-        """
-        return 0.5 if self.has_double_sums else 2.0
-
-    def take(self, idx: Array) -> DeviceMatrix:
-        """Return a copy of the columns `idx`, indices on the host, on the device."""
-        return DeviceMatrix(self.A[:, self.to_backend(idx)], self.has_double_sums)
-
-    def to_dense(self) -> Array:
-        """Return the array itself, on the device, in whatever order its entries are stored."""
-        return self.A
-
-    def to_backend(self, values: Array) -> Array:
-        """Return the values as an array on the device."""
-        return asarray_like(self.A, values)
-
-    def project_onto(self, Y: Array, q: Array) -> Array:
-        """Compute Yᵀq."""
-        return self.wrap_array(Y).transposed_times(q[:, None])[:, 0]
-
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns as products with a vector, which run at full memory speed."""
         return self._sum_rows(lambda rows: rows, weight)
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − shift)², a block of rows at a time."""
+        """Compute the weighted sums of (x − shift)² of every column, (n_features,), a block of rows at a time."""
         shift = shift.astype(self.dtype)
         return self._sum_rows(lambda rows: np.square(rows - shift), weight)
 

@@ -1,4 +1,9 @@
-"""Container of a matrix on disk, read block by block; the next block is read while the current one is multiplied."""
+"""Container of a matrix on disk, read block by block; the next block is read while the current one is multiplied.
+
+A block is a range of rows (`axis` 0) or of columns (`axis` 1), as the store is arranged, in host memory. A function of
+a block gets it as an `InMemoryMatrix`. Arguments for the blocks are a list with one tuple for each block, or None for a
+block that is skipped. `idx` are indices of columns.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +52,7 @@ class StreamedMatrix(BlockMatrix):
         self.source = source
         self.shape = source.shape
         self.axis = source.axis
+        self.is_checked_on_read = source.axis == 0
         self.is_sparse = source.is_sparse
         self.dtype = source.working_dtype
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit

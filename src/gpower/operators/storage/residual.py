@@ -2,6 +2,10 @@
 
 F, samples × covariates, contains the covariates and B their coefficients, so that a product with X − F B is one with X
 and one with two thin matrices. A sparse X stays sparse, and a matrix on disk, in a cluster or on a device stays there.
+
+X has shape (n_samples, n_features), F (n_samples, c) and B (c, n_features). Arrays that methods take and return are
+where X is, host or device, except indices and sample weights, which are on the host. `weight` contains non-negative
+sample weights, (n_samples,), and is None for ones.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, take_rows, to_host
-from gpower.operators.storage.base import Container, NonFiniteEntry
+from gpower.operators.storage.base import ColumnMoments, Container, NonFiniteEntry
 from gpower.operators.storage.dense import DenseMatrix
 
 #: Share of the variance of a column, by dtype, below which the rest that covariates leave is rounding error.
@@ -80,7 +84,7 @@ class ResidualMatrix(Container):
         return self._kept_sums
 
     def _compute_sums(self, weight: Array | None) -> CovariateSums:
-        """Compute the sums in one pass over the matrix."""
+        """Compute the sums with the covariates for some weights, (n_samples,) or None, in one pass over the matrix."""
         F = self.F if weight is None else self.base.to_backend(weight).astype(self.dtype)[:, None] * self.F
         cross = self.base.transposed_times(F).T.astype(np.float64)
         F = F.astype(np.float64)
@@ -98,11 +102,6 @@ class ResidualMatrix(Container):
         return self.base.max_gram_columns
 
     @property
-    def max_gram_share(self) -> float:
-        """Return the share of n_samples below which an ascent works on a Gram matrix."""
-        return self.base.max_gram_share
-
-    @property
     def should_use_covariance(self) -> bool:
         """Return whether the covariance should replace the base."""
         return self.base.should_use_covariance
@@ -115,16 +114,8 @@ class ResidualMatrix(Container):
         """Return the share of the base that is read to gather some rows."""
         return self.base.row_read_share(idx)
 
-    def supports_take(self, n_columns: int) -> bool:
-        """Return whether a product that uses `n_columns` columns should read only those."""
-        return self.base.supports_take(n_columns)
-
-    def should_copy(self, n_columns: int) -> bool:
-        """Return whether `n_columns` columns may be gathered as an array."""
-        return self.base.should_copy(n_columns)
-
     def to_backend(self, values: Array) -> Array:
-        """Return a small array in the memory of the matrix."""
+        """Return a small array where X is, host or device, without a copy if it is there already."""
         return self.base.to_backend(values)
 
     def wrap_array(self, A: Array) -> DenseMatrix:
@@ -164,11 +155,11 @@ class ResidualMatrix(Container):
         return ResidualMatrix(samples, take_rows(self.F, np.flatnonzero(row_mask)), self.B), weight
 
     def times(self, T: Array) -> Array:
-        """Compute X T − F(B T)."""
+        """Compute (X − F B) T, (n_samples, m), as X T − F(B T), for T of shape (n_features, m)."""
         return self.base.times(T) - self.F @ (self.B @ T)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY − Bᵀ(FᵀY)."""
+        """Compute (X − F B)ᵀY, (n_features, m), as XᵀY − Bᵀ(FᵀY), for Y of shape (n_samples, m)."""
         return self.base.transposed_times(Y) - self.B.T @ (self.F.T @ Y)
 
     def project_samples(self, loadings: Array, mean: Array) -> Array:
@@ -176,7 +167,7 @@ class ResidualMatrix(Container):
         return self.base.project_samples(loadings, mean) - self.F @ (self.B @ loadings)
 
     def to_dense(self) -> Array:
-        """Return the residuals as a new array."""
+        """Return all residuals, (n_samples, n_features), as a new array, each column contiguous."""
         return self.columns(np.arange(self.shape[1]))
 
     def columns(self, idx: Array) -> Array:
@@ -186,7 +177,7 @@ class ResidualMatrix(Container):
         return A
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the residuals of some samples."""
+        """Return the residuals of the samples `idx`, increasing indices, as an array (|idx|, n_features)."""
         return self.base.get_rows(idx) - take_rows(self.F, idx) @ self.B
 
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
@@ -206,11 +197,14 @@ class ResidualMatrix(Container):
         return self.base.gram(mean, weight, idx) - mixed - mixed.T + B.T @ (gram @ B)
 
     def weighted_sums(self, weight: Array | None) -> Array:
-        """Compute the weighted sums of the residuals."""
+        """Compute the weighted sums of the residuals of every column, (n_features,), in float64."""
         return self.base.weighted_sums(weight) - self._get_sums(weight).sums @ self.B.astype(np.float64)
 
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sums of (x − F b − shift)²; zero where only rounding error is left."""
+        """Compute the weighted sums of (x − F b − shift)², (n_features,), in float64; zero where all is rounding error.
+
+        `shift`, (n_features,), is about what the residuals are taken.
+        """
         whole = self.base.squared_deviations(shift, weight)
         return self._subtract_fitted(whole, shift.astype(np.float64), self._get_sums(weight))
 
@@ -224,10 +218,14 @@ class ResidualMatrix(Container):
         rounding = 16 * float(np.finfo(self.dtype).eps) * np.abs(shift) * sizes
         return np.where(squares <= MIN_RESIDUAL_SHARE[self.dtype] * whole + rounding, 0.0, squares)  # NaN stays
 
-    def compute_moments(self, weight: Array | None, total_weight: float) -> tuple[Array, Array, float]:
-        """Compute means and norms of the residuals from those of the base and the sums with the covariates."""
-        mean, deviation, reads = self.base.compute_moments(weight, total_weight)
+    def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
+        """Compute means and deviation norms of the residuals, each (n_features,), and the passes over the matrix.
+
+        They follow from those of the base and the sums with the covariates; `total_weight` is the sum of the weights.
+        """
+        base = self.base.compute_moments(weight, total_weight)
         sums = self._get_sums(weight)
         centered = sums._replace(gram=sums.gram - np.outer(sums.sums, sums.sums) / total_weight)
-        residual = np.sqrt(self._subtract_fitted(deviation**2, mean, centered))
-        return mean - sums.sums @ self.B.astype(np.float64) / total_weight, residual, reads + 1
+        deviation_norms = np.sqrt(self._subtract_fitted(base.deviation_norms**2, base.mean, centered))
+        mean = base.mean - sums.sums @ self.B.astype(np.float64) / total_weight
+        return ColumnMoments(mean, deviation_norms, base.passes + 1)

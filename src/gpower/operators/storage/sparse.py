@@ -2,6 +2,11 @@
 
 Products, sums and gathered columns are computed by threads over parts of the matrix: rows of a CSR matrix or columns of
 a CSC matrix, as views. The parts depend on the matrix alone, and so do the results.
+
+X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64; no method changes it or its arguments. T
+has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns on the host; `mean` and
+`shift` have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones. All
+arrays are on the host; in the subclass `DeviceSparseMatrix` all but indices and the weights of sums are on a device.
 """
 
 from __future__ import annotations
@@ -52,8 +57,8 @@ class SparseMatrix(InMemoryMatrix):
 
     @property
     def should_use_covariance(self) -> bool:
-        """Return whether the matrix has more stored entries than its covariance."""
-        return bool(self.shape[1] ** 2 < self.A.nnz)
+        """Return whether the matrix has more stored entries than its covariance; one on a device stays there."""
+        return bool(self.shape[1] ** 2 < self.A.nnz) and not self.is_on_device
 
     @property
     def max_gram_columns(self) -> int:
@@ -65,11 +70,11 @@ class SparseMatrix(InMemoryMatrix):
         return type(self)(sum_duplicate_entries(self.A), double_sums and self.dtype == np.float32)
 
     def times(self, T: Array) -> Array:
-        """Compute X T."""
+        """Compute X T, (n_samples, m), with float64 sums if `has_double_sums`."""
         return self._multiply_parts(self._to_sum_dtype(T), transpose=False).astype(self.dtype, copy=False)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY."""
+        """Compute XᵀY, (n_features, m), with float64 sums if `has_double_sums`."""
         return self._multiply_parts(self._to_sum_dtype(Y), transpose=True).astype(self.dtype, copy=False)
 
     def _to_sum_dtype(self, Y: Array) -> Array:
@@ -127,7 +132,7 @@ class SparseMatrix(InMemoryMatrix):
         return np.asarray(self.A.toarray(order="F"))
 
     def wrap_array(self, A: Array) -> DenseMatrix:
-        """Return the container of dense gathered columns."""
+        """Return the container of gathered columns, a dense array (n_samples, m), with the same precision of sums."""
         return DenseMatrix(A, self.has_double_sums)
 
     def subtract_offsets(self, shift: Array) -> Self:
@@ -144,8 +149,9 @@ class SparseMatrix(InMemoryMatrix):
     def gram(self, mean: Array | None, weight: Array | None, idx: Array | None = None) -> Array:
         """Compute the Gram matrix by sections of the rows, one thread each, summed in float64.
 
-        Arguments are as in `Container.gram`; the result is a dense array in float64. Chosen columns are gathered part
-        by part. A part with many entries, or that must be centred, is converted to dense block by block.
+        It is (X − mean)ᵀ diag(w) (X − mean), (n, n), dense in float64; with `idx` that of these n columns, and `mean`
+        is (n,), of them alone, or None for zero. Chosen columns are gathered part by part. A part with many entries, or
+        that must be centred, is converted to dense block by block.
         """
         if idx is not None and self.A.format == "csc":
             return self.take(idx).gram(mean, weight)

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, embed_rows, orient, stable_argmax, to_host
+from gpower._utils.arrays import Array, asarray_like, embed_rows, stable_argmax, to_host
+from gpower._utils.polar_factor_and_signs import orient
 from gpower.feasible_sets import CorrelationSet
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
