@@ -43,7 +43,7 @@ PACKAGE = ROOT / "src" / "gpower"
 #: Test modules of the files below a path, those that fail first at the beginning; the first path that fits is taken.
 TESTS = {
     "operators/storage/dask": "contracts/test_containers contracts/test_operators integration/test_dask",
-    "operators/storage/device": "contracts/test_containers contracts/test_sparse_devices contracts/test_devices",
+    "operators/storage/device": "contracts/test_containers contracts/test_devices",
     "operators/storage": """contracts/test_containers contracts/test_operators contracts/test_folds
         unit/test_covariates unit/test_out_of_core contracts/test_threads unit/test_stores""",
     "operators/running_moments": "unit/test_partial_fit",
