@@ -1,10 +1,10 @@
 """Change the mathematical core in small ways and count how many changes make a test fail: ``make mutants``.
 
 A mutant is one changed operator, comparison, constant, condition or function name (`min` for `max`) of the operators,
-penalties, solvers or certificates. A seeded sample is tried, several mutants at a time, each in a forked process that
-loads the changed module from memory; the files stay as they are. The tests are those of `TESTS`, without the slow ones,
-until one fails. A mutant that runs longer than its time limits counts as killed. Tests that fail without any change,
-for instance because an optional package is missing, are named and left out. Survivors are printed with their line: each
+feasible sets, penalties, solvers or certificates. A seeded sample is tried, several mutants at a time, each in a forked
+process that loads the changed module from memory; the files stay as they are. The tests are those of `TESTS`, without
+the slow ones, until one fails. A mutant that runs longer than its time limits counts as killed. Tests that fail without
+any change, for instance because an optional package is missing, are named and left out. Survivors are printed: each
 is either a change that makes no difference to any result or a gap in the tests.
 """
 
@@ -53,6 +53,8 @@ TESTS = {
         unit/test_reported_numbers unit/test_equivalences""",
     "penalties/knapsack": "contracts/test_knapsack contracts/test_penalties",
     "penalties": "contracts/test_penalties unit/test_variable_rules unit/test_degenerate unit/test_estimator",
+    "feasible_sets": "contracts/test_feasible_sets contracts/test_ascent contracts/test_working_set",
+    "problem": "contracts/test_operators contracts/test_sequential contracts/test_ascent contracts/test_rounding",
     "solvers/joint": "contracts/test_constraints unit/test_component_constraints",
     "solvers/min_cardinality": "unit/test_min_cardinality",
     "solvers/covariance_stack": "unit/test_covariance_stack unit/test_cross_validation",
@@ -71,7 +73,7 @@ TESTS = {
     "certificates": """contracts/test_bounds unit/test_best_subset unit/test_certificates
         unit/test_best_subset_with_rules unit/test_component_constraints""",
 }
-FOLDERS = ["operators", "penalties", "solvers", "certificates"]
+FOLDERS = ["operators", "feasible_sets", "penalties", "problem", "solvers", "certificates"]
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
     ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In,
