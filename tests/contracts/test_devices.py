@@ -159,10 +159,11 @@ def test_weights_and_new_samples_on_either_side(kind):
     np.testing.assert_allclose(to_numpy(restored), expected.inverse_transform(scores), atol=1e-9)
 
 
-def test_covariates_work_on_the_device():
-    X, covariates = make_sparse(), np.random.default_rng(2).standard_normal((400, 2))
-    expected = GPower(2, cardinality=15).fit(X, covariates=covariates)
-    model = GPower(2, cardinality=15).fit(DeviceCSR.wrap(X), covariates=covariates)
+def test_weights_and_covariates_work_on_the_device():
+    X, rng = make_sparse(), np.random.default_rng(2)
+    known = {"sample_weight": rng.uniform(0.5, 2, 400), "covariates": rng.standard_normal((400, 2))}
+    expected = GPower(2, cardinality=15).fit(X, **known)
+    model = GPower(2, cardinality=15).fit(DeviceCSR.wrap(X), **known)
     np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-9)
 
 
