@@ -79,12 +79,13 @@ test-kernels:
 	.venv-kernels/bin/python -m pip install --quiet --upgrade "numpy>=2.4,<2.5" --editable .
 	SCIPY_ARRAY_API=1 .venv-kernels/bin/python tools/compare_kernels.py
 
-# A sample of MUTANTS changes, drawn by MUTANT_SEED; it ends after MINUTES.
+# A sample of MUTANTS changes, drawn by MUTANT_SEED, JOBS at a time; it ends after MINUTES.
 MUTANTS ?= 400
 MINUTES ?= 240
 MUTANT_SEED ?= 0
+JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutants: $(STAMP)
-	$(SETTINGS) $(BIN)/python tools/mutate.py --count $(MUTANTS) --minutes $(MINUTES) --seed $(MUTANT_SEED)
+	$(SETTINGS) $(BIN)/python tools/mutate.py --count $(MUTANTS) --minutes $(MINUTES) --seed $(MUTANT_SEED) --jobs $(JOBS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -8,14 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.stored_matrices import make_dask_matrix, stream
 
 from gpower import GPower
-from gpower.io.stores.source import MatrixSource
 from gpower.operators import Container, as_container, as_operator, find_registered_container, register
 from gpower.operators.storage.base import NonFiniteEntry
-from gpower.operators.storage.dask import DaskMatrix
 from gpower.operators.storage.dense import DenseMatrix
-from gpower.operators.storage.disk import StreamedMatrix
 from gpower.operators.storage.residual import ResidualMatrix
 
 from .device_double import DeviceArray, DeviceCSR
@@ -24,13 +22,13 @@ P, N = 23, 17
 IDX = np.array([11, 2, 3, 16])
 
 
-def table(dtype=np.float64):
+def table():
     """Return a table with a third of non-zero entries and an offset in two columns."""
     rng = np.random.default_rng(5)
     X = np.where(rng.random((P, N)) < 0.3, rng.standard_normal((P, N)) + 2, 0.0)
     X[:, 3] = 50 + rng.standard_normal(P)
     X[:, 6] = 0.1
-    return X.astype(dtype)
+    return X
 
 
 def weights():
@@ -38,42 +36,6 @@ def weights():
     w = np.random.default_rng(6).uniform(0.2, 3, P)
     w[2] = 0
     return w
-
-
-def streamed(X, axis=0, lines=4):
-    read = (lambda lo, hi: X[lo:hi]) if axis == 0 else (lambda lo, hi: X[:, lo:hi])
-    facts = {"is_sparse": True, "nnz": X.nnz} if sp.issparse(X) else {}
-    matrix = StreamedMatrix(MatrixSource("table", X.shape, X.dtype, read, axis, **facts), 1 << 20)
-    matrix.block_edges = np.append(np.arange(0, X.shape[axis], lines), X.shape[axis])
-    return matrix
-
-
-def dask(X, axis=0):
-    da = pytest.importorskip("dask.array")
-    pytest.importorskip("distributed")
-    lazy = da.from_array(X, chunks=(4, N) if axis == 0 else (P, 4))
-    return DaskMatrix(lazy, 1 << 20)
-
-
-def dask_sparse(X):
-    da = pytest.importorskip("dask.array")
-    pytest.importorskip("distributed")
-    return DaskMatrix(da.from_array(X, chunks=(4, N)).map_blocks(sp.csr_matrix), 1 << 20)
-
-
-def dask_device(X, axis=0):
-    da = pytest.importorskip("dask.array")
-    pytest.importorskip("distributed")
-    meta = DeviceArray(np.zeros((0, 0), X.dtype))
-    lazy = da.from_array(X, chunks=(4, N) if axis == 0 else (P, 4)).map_blocks(DeviceArray, meta=meta)
-    return DaskMatrix(lazy, 1 << 20)
-
-
-def dask_device_sparse(X):
-    da = pytest.importorskip("dask.array")
-    pytest.importorskip("distributed")
-    lazy = da.from_array(X, chunks=(4, N)).map_blocks(DeviceCSR.wrap, meta=DeviceCSR((0, 0), X.dtype))
-    return DaskMatrix(lazy, 1 << 20)
 
 
 class Rows(Container):
@@ -143,42 +105,51 @@ def residual(kind):
     return lambda X: ResidualMatrix(kind(X + F @ B), F, B)
 
 
-KINDS = {
-    "C": (as_container, np.float64),
-    "Fortran": (lambda X: as_container(np.asfortranarray(X)), np.float64),
-    "float32": (as_container, np.float32),
-    "float32 in double": (lambda X: as_container(X).prepare(True), np.float32),
-    "Fortran float32 in double": (lambda X: as_container(np.asfortranarray(X)).prepare(True), np.float32),
-    "CSR": (lambda X: as_container(sp.csr_array(X)), np.float64),
-    "CSR matrix": (lambda X: as_container(sp.csr_matrix(X)), np.float64),
-    "CSC": (lambda X: as_container(sp.csc_array(X)), np.float64),
-    "CSR float32": (lambda X: as_container(sp.csr_array(X)), np.float32),
-    "CSR in double": (lambda X: as_container(sp.csr_array(X)).prepare(True), np.float32),
-    "streamed rows": (streamed, np.float64),
-    "streamed columns": (lambda X: streamed(X, 1), np.float64),
-    "streamed float32": (streamed, np.float32),
-    "streamed CSR": (lambda X: streamed(sp.csr_array(X)), np.float64),
-    "streamed CSC": (lambda X: streamed(sp.csc_array(X), 1), np.float64),
-    "Dask rows": (dask, np.float64),
-    "Dask columns": (lambda X: dask(X, 1), np.float64),
-    "Dask CSR": (dask_sparse, np.float64),
-    "Dask device rows": (dask_device, np.float64),
-    "Dask device columns": (lambda X: dask_device(X, 1), np.float64),
-    "Dask device CSR": (dask_device_sparse, np.float64),
-    "device": (lambda X: as_container(DeviceArray(X)), np.float64),
-    "device float32": (lambda X: as_container(DeviceArray(X)), np.float32),
-    "device in double": (lambda X: as_container(DeviceArray(X)).prepare(True), np.float32),
-    "device CSR": (lambda X: as_container(DeviceCSR.wrap(X)), np.float64),
-    "device CSR float32": (lambda X: as_container(DeviceCSR.wrap(X)), np.float32),
-    "device CSR in double": (lambda X: as_container(DeviceCSR.wrap(X)).prepare(True), np.float32),
-    "residual of C": (residual(as_container), np.float64),
-    "residual of CSR": (residual(lambda X: as_container(sp.csr_array(X))), np.float64),
-    "residual of streamed": (residual(streamed), np.float64),
-    "residual of Dask": (residual(dask), np.float64),
-    "residual of device": (residual(lambda X: as_container(DeviceArray(X))), np.float64),
-    "residual of device CSR": (residual(lambda X: as_container(DeviceCSR.wrap(X))), np.float64),
-    "toy": (lambda X: find_registered_container(as_rows(X)), np.float64),
+def in_double(convert):
+    return lambda X: as_container(convert(X)).prepare(True)
+
+
+def make_dask_device_matrix(X, axis=0):
+    return make_dask_matrix(X, axis, DeviceArray, DeviceArray(np.zeros((0, 0), X.dtype)))
+
+
+SINGLE = {
+    "float32": as_container,
+    "float32 in double": in_double(np.asarray),
+    "Fortran float32 in double": in_double(np.asfortranarray),
+    "CSR float32": lambda X: as_container(sp.csr_array(X)),
+    "CSR float32 in double": in_double(sp.csr_array),
+    "streamed float32": stream,
+    "device float32": lambda X: as_container(DeviceArray(X)),
+    "device float32 in double": in_double(DeviceArray),
+    "device CSR float32": lambda X: as_container(DeviceCSR.wrap(X)),
+    "device CSR float32 in double": in_double(DeviceCSR.wrap),
 }
+DOUBLE = {
+    "C": as_container,
+    "Fortran": lambda X: as_container(np.asfortranarray(X)),
+    "CSR": lambda X: as_container(sp.csr_array(X)),
+    "CSR matrix": lambda X: as_container(sp.csr_matrix(X)),
+    "CSC": lambda X: as_container(sp.csc_array(X)),
+    "streamed rows": stream,
+    "streamed columns": lambda X: stream(X, 1),
+    "streamed CSR": lambda X: stream(sp.csr_array(X)),
+    "streamed CSC": lambda X: stream(sp.csc_array(X), 1),
+    "Dask rows": make_dask_matrix,
+    "Dask columns": lambda X: make_dask_matrix(X, 1),
+    "Dask CSR": lambda X: make_dask_matrix(X, wrap=sp.csr_matrix),
+    "Dask device rows": make_dask_device_matrix,
+    "Dask device columns": lambda X: make_dask_device_matrix(X, 1),
+    "Dask device CSR": lambda X: make_dask_matrix(X, 0, DeviceCSR.wrap, DeviceCSR((0, 0), X.dtype)),
+    "device": lambda X: as_container(DeviceArray(X)),
+    "device CSR": lambda X: as_container(DeviceCSR.wrap(X)),
+    "toy": lambda X: find_registered_container(as_rows(X)),
+}
+DOUBLE |= {
+    f"residual of {name}": residual(DOUBLE[name])
+    for name in ("C", "CSR", "streamed rows", "Dask rows", "device", "device CSR")
+}
+KINDS = DOUBLE | SINGLE
 
 
 @dataclass
@@ -206,9 +177,8 @@ def host(array):
 
 
 def build(name, A=None):
-    kind, dtype = KINDS[name]
-    A = table(dtype) if A is None else A.astype(dtype)
-    return Case(kind(A), A.astype(np.float64))
+    A = (table() if A is None else A).astype(np.float32 if name in SINGLE else np.float64)
+    return Case(KINDS[name](A), A.astype(np.float64))
 
 
 @pytest.fixture(params=KINDS)
@@ -245,6 +215,7 @@ def test_columns_are_dense_by_column_and_ours(case):
 def test_a_part_is_a_container_of_those_columns(case):
     part = case.X.take(IDX)
     assert part.shape == (P, IDX.size)
+    assert case.X.take(IDX[:0]).shape == (P, 0)
     assert part.is_sparse == case.X.is_sparse
     assert part.has_double_sums == case.X.has_double_sums
     case.close(part.times(case.own(vectors(IDX.size))), case.A[:, IDX] @ vectors(IDX.size))
@@ -258,10 +229,6 @@ def test_some_samples_of_blocks(name, rows):
     found = as_container(case.X.take_rows(np.array(rows)))
     assert found.is_sparse == case.X.is_sparse
     case.close(found.to_dense(), case.A[rows])
-
-
-def test_a_part_may_have_no_columns(case):
-    assert case.X.take(np.zeros(0, int)).shape == (P, 0)
 
 
 @EACH_WEIGHT
@@ -312,8 +279,8 @@ def test_moments_are_means_and_deviations(case, weight):
     assert 1 <= reads <= 3
 
 
-@pytest.mark.parametrize("name", [name for name in KINDS if "32" not in name and "double" not in name])
-@pytest.mark.parametrize("weight", [None, weights()], ids=["equal", "weighted"])
+@pytest.mark.parametrize("name", DOUBLE)
+@EACH_WEIGHT
 def test_moments_far_from_zero_lose_no_digits(name, weight):
     offset = np.where(np.arange(N) % 3 == 0, 1e6, 0.0)
     A = table() + offset
@@ -342,21 +309,17 @@ def test_scores_are_those_of_centred_samples(case):
 
 
 @pytest.mark.parametrize("name", KINDS)
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_an_entry_that_is_not_finite_is_found(name, value):
+def test_an_entry_that_is_not_finite_is_found(name):
     A = table()
-    A[9, 5] = value
-    X = build(name, A).X
-    bad = X.find_non_finite(is_suspected=True, allow_nan=False)
-    assert (bad.row, bad.column) == (9, 5)
-    if bad.value is not None:
-        np.testing.assert_equal(bad.value, value)
-    assert "column 'x5'" in str(bad.make_error("'x5'"))
-
-
-def test_finite_entries_are_not_reported(case):
-    assert case.X.find_non_finite(is_suspected=True, allow_nan=False) is None
-    assert case.X.find_non_finite(is_suspected=False, allow_nan=False) is None
+    for is_suspected in (True, False):
+        assert build(name, A).X.find_non_finite(is_suspected, allow_nan=False) is None
+    for value in (np.nan, np.inf, -np.inf):
+        A[9, 5] = value
+        bad = build(name, A).X.find_non_finite(is_suspected=True, allow_nan=False)
+        assert (bad.row, bad.column) == (9, 5)
+        if bad.value is not None:
+            np.testing.assert_equal(bad.value, value)
+        assert "column 'x5'" in str(bad.make_error("'x5'"))
 
 
 def test_gathered_columns_sum_as_the_matrix_does(case):
@@ -384,7 +347,7 @@ def test_the_properties_of_a_container_are_consistent(case):
 def test_sums_in_double_round_once(name):
     """Three hundred thousand samples of one value: a running sum in single precision drifts."""
     A = np.full((300_000, 2), 0.1, np.float32)
-    X = KINDS[name][0](A)
+    X = KINDS[name](A)
     found = host(X.transposed_times(X.to_backend(np.ones((A.shape[0], 1), np.float32))))
     np.testing.assert_allclose(found, A.shape[0] * float(np.float32(0.1)), rtol=1e-7)
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
+from tests.stored_matrices import make_store
 
 from gpower import GPower, GPowerCV, component_test
 from gpower.io.stores.source import MatrixSource
@@ -43,17 +44,10 @@ def counts(seed=0):
     return sp.csr_matrix(rng.poisson(np.exp(rate)).astype(float))
 
 
-def on_disk(A, axis=0):
-    """Return A as a store that is read in blocks of rows or columns."""
-    lines = (lambda lo, hi: A[lo:hi]) if axis == 0 else (lambda lo, hi: A[:, lo:hi])
-    kept = {"is_sparse": True, "nnz": A.nnz} if sp.issparse(A) else {}
-    return MatrixSource("table", A.shape, A.dtype, lines, axis, **kept)
-
-
 def in_memory_and_on_disk(X, **options):
     options = {"n_components": 2, "cardinalities": GRID} | options
-    assert StreamedMatrix(on_disk(X), LIMIT).n_blocks > 1
-    return GPowerCV(**options).fit(X), GPowerCV(**options, memory_limit=LIMIT).fit(on_disk(X))
+    assert StreamedMatrix(make_store(X), LIMIT).n_blocks > 1
+    return GPowerCV(**options).fit(X), GPowerCV(**options, memory_limit=LIMIT).fit(make_store(X))
 
 
 def assert_the_same(found, expected, atol=1e-8):
@@ -128,12 +122,12 @@ def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
 def test_a_small_store_is_read_into_memory():
     X = planted()
     expected = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
-    table = read_estimator_input(GPower(), on_disk(X))
+    table = read_estimator_input(GPower(), make_store(X))
     assert isinstance(
         build_fold_source(table, table.build_fit_specs()[0], [np.arange(i) for i in range(9)]), SampleFolds
     )
     for axis in (0, 1):
-        assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(on_disk(X, axis)), expected)
+        assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(make_store(X, axis)), expected)
 
 
 @pytest.mark.parametrize("make", [planted, counts])
@@ -142,8 +136,8 @@ def test_moments_of_parts_are_those_of_their_samples(make):
     A = X.toarray() if sp.issparse(X) else X
     A[:, 5] = np.where(np.arange(P) % 3 == 1, 7.7, 0.3)  # constant within a part
     X = sp.csr_matrix(A) if sp.issparse(X) else A
-    blocks, part = StreamedMatrix(on_disk(X), LIMIT), np.arange(P) % 3
-    table = read_estimator_input(GPowerCV(memory_limit=LIMIT), on_disk(X))
+    blocks, part = StreamedMatrix(make_store(X), LIMIT), np.arange(P) % 3
+    table = read_estimator_input(GPowerCV(memory_limit=LIMIT), make_store(X))
     assert blocks.n_blocks > 1
     for i, found in enumerate(table.compute_moments_by_part(part, 3)):
         B = A[part == i]
@@ -155,7 +149,7 @@ def test_moments_of_parts_are_those_of_their_samples(make):
 
 def test_criteria_from_moments_are_those_from_samples():
     X = planted()
-    table = read_estimator_input(GPowerCV(memory_limit=LIMIT, scale=True), on_disk(X))
+    table = read_estimator_input(GPowerCV(memory_limit=LIMIT, scale=True), make_store(X))
     part = np.repeat([0, 1], P // 2)
     splits = CovarianceFolds(table.params, None, part, table.compute_moments_by_part(part, 2))
     Z = np.linalg.qr(np.random.default_rng(1).standard_normal((N, 2)))[0]
@@ -171,37 +165,32 @@ def test_criteria_from_moments_are_those_from_samples():
 
 
 class TestRefused:
-    def test_a_store_too_large_for_both_ways(self):
-        with pytest.raises(ValueError, match=r"memory for 16 covariances of 24 variables, .* takes 3.8e-05 GB"):
-            GPowerCV(2, memory_limit=10_000).fit(on_disk(planted()))
-
-    def test_many_parts(self):
-        with pytest.raises(ValueError, match="needs memory for 406 covariances"):
-            GPowerCV(2, memory_limit=LIMIT, cv=P).fit(on_disk(planted()))
-
-    def test_blocks_of_columns(self):
-        with pytest.raises(
-            ValueError, match=r"a table stored by sample \(this one is stored by variable\), needs memory"
-        ):
-            GPowerCV(2, memory_limit=LIMIT).fit(on_disk(planted(), axis=1))
-
-    def test_samples_that_are_needed(self):
-        with pytest.raises(ValueError, match="needs the table in memory; X is in blocks"):
-            GPowerCV(2, memory_limit=LIMIT, variance="l1").fit(on_disk(planted()))
+    @pytest.mark.parametrize(
+        ("axis", "options", "message"),
+        [
+            (0, {"memory_limit": 10_000}, r"memory for 16 covariances of 24 variables, .* takes 3.8e-05 GB"),
+            (0, {"cv": P}, "needs memory for 406 covariances"),
+            (1, {}, r"a table stored by sample \(this one is stored by variable\), needs memory"),
+            (0, {"variance": "l1"}, "needs the table in memory; X is in blocks"),
+        ],
+    )
+    def test_a_store_too_large_for_the_folds(self, axis, options, message):
+        with pytest.raises(ValueError, match=message):
+            GPowerCV(2, **{"memory_limit": LIMIT} | options).fit(make_store(planted(), axis))
 
     def test_missing_values(self):
         X = planted()
         X[37, 5] = np.nan
         with pytest.raises(ValueError, match=r"row 37 .* column 5"):
-            GPowerCV(2, memory_limit=LIMIT).fit(on_disk(X))
+            GPowerCV(2, memory_limit=LIMIT).fit(make_store(X))
         with pytest.raises(ValueError, match="missing='impute' fills the holes of a dense table"):
-            GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(on_disk(X))
+            GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(make_store(X))
 
     def test_permuting(self):
         with pytest.raises(
             ValueError, match=r"Permuting needs .* pass a random subset of the samples or the variables"
         ):
-            component_test(on_disk(planted()), 2, cardinality=6, memory_limit=LIMIT)
+            component_test(make_store(planted()), 2, cardinality=6, memory_limit=LIMIT)
 
 
 def test_folds_of_groups_are_parts():
@@ -215,8 +204,8 @@ def test_folds_may_be_masks():
     X = planted()
     options = {"n_components": 1, "cardinalities": GRID, "memory_limit": LIMIT}
     seen = np.arange(P) < 120
-    masked = GPowerCV(**options, cv=[(seen, ~seen)]).fit(on_disk(X))
-    assert_the_same(masked, GPowerCV(**options, cv=[(np.arange(120), np.arange(120 - P, 0))]).fit(on_disk(X)))
+    masked = GPowerCV(**options, cv=[(seen, ~seen)]).fit(make_store(X))
+    assert_the_same(masked, GPowerCV(**options, cv=[(np.arange(120), np.arange(120 - P, 0))]).fit(make_store(X)))
 
 
 def test_small_tables_in_single_precision_are_summed_in_double():

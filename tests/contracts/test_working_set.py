@@ -80,6 +80,7 @@ def make_penalty(name, A, m, mu):
 NAMES = ["l1", "l0", "cardinality", "l1 ball", "non-negative l1", "non-negative l0", "non-negative cardinality"]
 CASES = [(name, m) for name in NAMES for m in (1, 3) if not (name == "l1 ball" and m > 1)]
 EACH = pytest.mark.parametrize(("name", "m"), CASES)
+SOME = pytest.mark.parametrize(("name", "m"), [(name, m) for name in ("l1", "l0", "cardinality") for m in (1, 3)])
 
 
 def problem_and_start(kind, name, m, seed=0):
@@ -141,16 +142,21 @@ def test_rounds_end_at_a_stationary_point_of_the_whole_problem(kind, name, m, se
     assert result.gap <= 1e-9 * result.value
 
 
+def record_points(problem, start, tol, acceleration=True):
+    """Return the result of an ascent by rounds, and the points before each of them."""
+    points = [start]
+    options = AscentSettings(True, tol, acceleration=acceleration, callback=lambda state: points.append(state.point))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
+        return ascend(problem, start, options), points
+
+
 @EACH
 @pytest.mark.parametrize("tol", [1e-3, 1e-6])
 def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_round(name, m, tol):
     """Each round gains at least Δ: where it gains no more than tol, Δ was no more than that."""
     problem, start, A, frame = problem_and_start("dense", name, m)
-    points = [start]
-    options = AscentSettings(True, tol, callback=lambda state: points.append(state.point))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
-        result = ascend(problem, start, options)
+    result, points = record_points(problem, start, tol)
     assert result.converged
     assert relative_gap(problem, points[-1], A, frame) <= tol * (1 + 1e-6)
 
@@ -159,33 +165,22 @@ def test_a_loose_tolerance_leaves_a_gap_of_its_own_size_at_the_last_but_one_roun
 @pytest.mark.parametrize("acceleration", [False, True])
 def test_each_round_gains_at_least_the_gap_of_the_whole_problem(name, m, acceleration):
     problem, start, A, frame = problem_and_start("dense", name, m, seed=3)
-    points = [start]
-    options = AscentSettings(True, 1e-10, acceleration=acceleration, callback=lambda state: points.append(state.point))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gpower.solvers.working_set, "MIN_WORKING_SET", 4)
-        points.append(ascend(problem, start, options).point)
+    result, points = record_points(problem, start, 1e-10, acceleration)
+    points.append(result.point)
     values = [problem.penalty.value_and_gradient(x.C)[0] for x in points]
     for x, value, following in zip(points, values, values[1:], strict=False):
         assert following - value >= value * (relative_gap(problem, x, A, frame) - 1e-9)
 
 
-@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
-@pytest.mark.parametrize("m", [1, 3])
-@pytest.mark.parametrize("dense_share", [0.0, 1.0])
-def test_rounds_on_gathered_and_on_all_columns_end_at_a_stationary_point(name, m, dense_share):
-    """Rounds run on gathered columns of any number, or always on the whole matrix."""
+@SOME
+@pytest.mark.parametrize(
+    ("dense_share", "least"), [(0.0, 4), (1.0, 4), (0.9, 40)], ids=["gathered", "whole matrix", "more than samples"]
+)
+def test_rounds_on_gathered_and_on_all_columns_end_at_a_stationary_point(name, m, dense_share, least):
+    """Rounds run on gathered columns, on the whole matrix, or on more columns than samples without a Gram matrix."""
     problem, start, A, frame = problem_and_start("dense", name, m)
-    result, values, _ = solve(problem, start, dense_share=dense_share)
-    assert np.all(np.diff(values) >= -1e-13 * result.value)
-    assert relative_gap(problem, result.point, A, frame) <= 1e-9
-
-
-@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
-@pytest.mark.parametrize("m", [1, 3])
-def test_a_working_set_larger_than_the_samples_is_ascended_without_its_gram_matrix(name, m):
-    problem, start, A, frame = problem_and_start("dense", name, m)
-    result, values, sizes = solve(problem, start, least=40, dense_share=0.9)
-    assert set(sizes) == {40}
+    result, values, sizes = solve(problem, start, least=least, dense_share=dense_share)
+    assert least == 4 or set(sizes) == {least}
     assert np.all(np.diff(values) >= -1e-13 * result.value)
     assert relative_gap(problem, result.point, A, frame) <= 1e-9
 
@@ -222,8 +217,7 @@ def test_a_start_known_only_by_its_correlations_serves():
     assert relative_gap(problem, result.point, A, frame) <= 1e-9
 
 
-@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
-@pytest.mark.parametrize("m", [1, 3])
+@SOME
 def test_single_precision_stays_single_and_monotone(name, m):
     _, A, frame = wide("dense")
     mu = MU[m].astype(np.float32)
@@ -254,8 +248,7 @@ def test_rounds_read_the_matrix_less_often_than_the_direct_ascent(m):
     assert passes[True] < passes[False] / 2
 
 
-@pytest.mark.parametrize("name", ["l1", "l0", "cardinality"])
-@pytest.mark.parametrize("m", [1, 3])
+@SOME
 def test_a_round_that_would_not_move_is_skipped(name, m):
     problem, start, _, _ = problem_and_start("dense", name, m)
     result, _, sizes = solve(problem, start)
@@ -375,30 +368,21 @@ def test_of_tied_columns_the_working_set_takes_the_active_ones(m):
     assert np.isin(np.flatnonzero(T[:, 0]), W).all()
 
 
-def sized(p, n, **options):
-    return Problem(DataMatrix(DenseMatrix(np.zeros((p, n)))), L1(np.ones(1)), **options)
-
-
-def test_small_matrices_are_ascended_directly_and_large_ones_by_rounds():
-    assert not should_use_working_set(sized(500, 500), AscentSettings())
-    assert should_use_working_set(sized(500, 501), AscentSettings())
-
-
-@pytest.mark.parametrize("shape", [(5, 5), (500, 501)])
-def test_the_solver_can_be_chosen_by_name(shape):
-    assert should_use_working_set(sized(*shape), AscentSettings(True))
-    assert not should_use_working_set(sized(*shape), AscentSettings(False))
-
-
-@pytest.mark.parametrize("use_working_set", [None, True, False])
-@pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])
-def test_problems_without_a_working_set_are_ascended_directly(use_working_set, options):
-    assert not should_use_working_set(sized(500, 501, **options), AscentSettings(use_working_set))
-
-
-@pytest.mark.parametrize("samples", [Stiefel(), Spheres()])
-def test_blocks_and_batches_may_use_rounds(samples):
-    assert should_use_working_set(sized(500, 501, sample_set=samples), AscentSettings())
+@pytest.mark.parametrize(
+    ("n_features", "asked", "options", "expected"),
+    [
+        (500, None, {}, False),
+        (501, None, {}, True),
+        (501, None, {"sample_set": Stiefel()}, True),
+        (501, None, {"sample_set": Spheres()}, True),
+        *((n, asked, {}, asked) for n in (5, 501) for asked in (True, False)),  # as the user chooses
+        *((501, asked, {"sample_set": Cube()}, False) for asked in (None, True, False)),  # there is no working set
+        *((501, asked, {"regularization": 0.5}, False) for asked in (None, True, False)),
+    ],
+)
+def test_large_matrices_are_ascended_by_rounds_if_the_problem_has_a_working_set(n_features, asked, options, expected):
+    problem = Problem(DataMatrix(DenseMatrix(np.zeros((500, n_features)))), L1(np.ones(1)), **options)
+    assert should_use_working_set(problem, AscentSettings(asked)) == expected
 
 
 @pytest.mark.parametrize("options", [{"sample_set": Cube()}, {"regularization": 0.5}], ids=["cube", "regularised"])

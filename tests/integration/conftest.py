@@ -1,5 +1,7 @@
 """Fixtures of the command-line tests."""
 
+import json
+
 import pytest
 from tests.command_line import write_csv, write_gmt
 
@@ -26,21 +28,37 @@ def gmt(tmp_path):
     return write_gmt(tmp_path / "sets.gmt", EXPRESSION.gene_sets)
 
 
-@pytest.fixture
-def gpower(monkeypatch):
-    """Return a function that runs the command and returns its result; the terminal is too wide to wrap."""
-    pytest.importorskip("typer")
-    pytest.importorskip("rich")
-    from typer.testing import CliRunner
+class Command:
+    """The command in this process; a call returns its result, whatever its exit status."""
 
-    from gpower import cli
+    def __init__(self):
+        from typer.testing import CliRunner
 
-    monkeypatch.setenv("COLUMNS", "120")
+        from gpower import cli
 
-    def run(*args):
-        result = CliRunner().invoke(cli.app, [str(arg) for arg in args])
+        self._run = lambda args: CliRunner().invoke(cli.app, args)
+
+    def __call__(self, *args):
+        result = self._run([str(arg) for arg in args])
         if result.exception is not None and not isinstance(result.exception, SystemExit):
             raise result.exception
         return result
 
-    return run
+    def succeed(self, *args):
+        """Return the result of a command that ends with status 0."""
+        result = self(*args)
+        assert result.exit_code == 0, result.output
+        return result
+
+    def read_json(self, *args):
+        """Return what a command prints with --json."""
+        return json.loads(self.succeed(*args, "--json").stdout)
+
+
+@pytest.fixture
+def gpower(monkeypatch):
+    """Return the command; the terminal is too wide to wrap."""
+    pytest.importorskip("typer")
+    pytest.importorskip("rich")
+    monkeypatch.setenv("COLUMNS", "120")
+    return Command()

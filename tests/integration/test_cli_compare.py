@@ -16,8 +16,7 @@ FEW = "gpower-l0,greedy,spca"
 
 
 def test_the_table_has_the_figures_of_the_library(gpower, data):
-    result = gpower("compare", data, "-k", "8,6,5", "--methods", FEW)
-    assert result.exit_code == 0
+    result = gpower.succeed("compare", data, "-k", "8,6,5", "--methods", FEW)
     assert "60 samples × 150 variables" in result.stdout
     table = compare(EXPRESSION.X, n_components=3, cardinality=(8, 6, 5), methods=FEW.split(","))
     for entry in table:
@@ -28,8 +27,7 @@ def test_the_table_has_the_figures_of_the_library(gpower, data):
 
 
 def test_all_methods_run_on_the_demo_data(gpower, data):
-    result = gpower("compare", data, "-m", 2, "-k", 8)
-    assert result.exit_code == 0
+    result = gpower.succeed("compare", data, "-m", 2, "-k", 8)
     lines = {line.split()[0]: line for line in result.stdout.splitlines()[1:] if "%" in line}
     assert list(lines) == ["pca", *METHODS]
     assert [name for name, line in lines.items() if "–" in line] == ["scikit-learn"]  # its passes are not counted
@@ -60,12 +58,11 @@ def test_json_and_files(gpower, data, tmp_path):
 
 def test_a_covariance_leaves_out_methods_that_need_samples_with_a_note(gpower, pitprops, tmp_path):
     arguments = ("compare", pitprops, "--covariance", "-m", 1, "-k", 4, "--methods", "gpower-l0,scikit-learn")
-    result = gpower(*arguments, "-o", tmp_path)
-    assert result.exit_code == 0
+    result = gpower.succeed(*arguments, "-o", tmp_path)
     assert "scikit-learn: scikit-learn's SparsePCA needs the samples" in " ".join(result.stdout.split())
     with (tmp_path / "comparison.csv").open() as file:
         assert list(csv.DictReader(file))[2]["seconds"] == ""
-    assert json.loads(gpower(*arguments, "--json").stdout)[2]["seconds"] is None
+    assert gpower.read_json(*arguments)[2]["seconds"] is None
 
 
 @pytest.mark.parametrize(
@@ -89,9 +86,12 @@ def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
     path.write_text("\n".join(["a,b,c,d", *lines]))
     refused = gpower("compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0")
     assert_refused(refused, "line 5, column 'b' is empty", "--missing impute")
-    filled = gpower("compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0,spca", "--missing", "impute", "--json")
-    assert filled.exit_code == 0
-    assert [entry["method"] for entry in json.loads(filled.stdout)] == ["pca", "gpower-l0", "spca"]
+    assert [
+        entry["method"]
+        for entry in gpower.read_json(
+            "compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0,spca", "--missing", "impute"
+        )
+    ] == ["pca", "gpower-l0", "spca"]
     odd = gpower("compare", path, "-m", 1, "-k", 2, "--missing", "drop")
     assert "--missing drop is not known" in odd.stderr
 
@@ -100,8 +100,7 @@ def test_columns_that_do_not_vary_are_reported_once(tmp_path, gpower):
     X = np.random.default_rng(0).standard_normal((20, 4))
     path = write_csv(tmp_path / "flat.csv", np.column_stack([X, np.full(20, 3)]), "abcde")
     for command in (("compare", "-m", 1, "--methods", "gpower-l0,spca"), ("components", "-m", 2)):
-        result = gpower(command[0], path, "-k", 2, *command[1:])
-        assert result.exit_code == 0, result.stderr
+        result = gpower.succeed(command[0], path, "-k", 2, *command[1:])
         assert result.stderr.count("1 column(s) do not vary and get no loading: 'e'.") == 1
     lines = path.read_text().splitlines()
     lines[4] = "," + lines[4].partition(",")[2]
@@ -110,8 +109,9 @@ def test_columns_that_do_not_vary_are_reported_once(tmp_path, gpower):
 
 
 def test_a_constraint_holds_or_its_violation_is_reported(gpower, data):
-    result = gpower("compare", data, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding")
-    assert result.exit_code == 0, result.output
+    result = gpower.succeed(
+        "compare", data, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding"
+    )
     heads = result.stdout.splitlines()
     assert any("violation" in line for line in heads)
     fitted = gpower("fit", data, "-k", "5,5", "--constraint", "disjoint")

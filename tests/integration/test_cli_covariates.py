@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.command_line import write_csv
+from tests.command_line import assert_refused, write_csv
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression
@@ -39,16 +39,16 @@ def read_scores(path):
 
 
 def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
-    done = gpower("fit", "genes.csv", "-k", "6,4", "--metadata", "samples.csv", *REMOVED, "-o", "results")
-    assert done.exit_code == 0, done.stderr
+    done = gpower.succeed("fit", "genes.csv", "-k", "6,4", "--metadata", "samples.csv", *REMOVED, "-o", "results")
     expected = GPower(2, cardinality=[6, 4]).fit(X, covariates=COVARIATES, batch=PLATE)
     share = f"{100 * expected.covariate_variance_ratio_:.1f} %"
     assert f"Variance is what age, sex, batch leave; they predicted {share} of the whole" in done.stdout
     scores = expected.transform(X, covariates=COVARIATES, batch=PLATE)
     np.testing.assert_allclose(read_scores(files / "results" / "scores.csv"), scores, atol=1e-8)
     model = "results/model.npz"
-    done = gpower("transform", model, "genes.csv", "--metadata", "samples.csv", "--batch", "plate", "-o", "new.csv")
-    assert done.exit_code == 0, done.stderr
+    done = gpower.succeed(
+        "transform", model, "genes.csv", "--metadata", "samples.csv", "--batch", "plate", "-o", "new.csv"
+    )
     np.testing.assert_allclose(read_scores(files / "new.csv"), scores, atol=1e-8)
 
 
@@ -62,17 +62,14 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     ],
 )
 def test_flags_that_name_nothing_are_refused(gpower, files, args, message):
-    done = gpower("fit", "genes.csv", "-k", "6", *args)
-    assert done.exit_code == 1
-    assert message in done.stderr
+    assert_refused(gpower("fit", "genes.csv", "-k", "6", *args), message)
 
 
 def test_missing_covariates_are_named(gpower, files):
     text = (files / "samples.csv").read_text().replace(f"S02,{AGE[1]}", "S02,NA")
     (files / "samples.csv").write_text(text)
     done = gpower("fit", "genes.csv", "-k", "6", "--metadata", "samples.csv", "--covariates", "age")
-    assert done.exit_code == 1
-    assert "'age' has 1 missing value(s), first in row 1" in done.stderr
+    assert_refused(done, "'age' has 1 missing value(s), first in row 1")
 
 
 def test_a_model_asks_for_its_covariates(gpower, files):
@@ -85,23 +82,29 @@ def test_a_model_asks_for_its_covariates(gpower, files):
     (files / "few.csv").write_text(few)  # two ages would be taken for categories without the model
     rows = [f"{name},{age},p1" for name, age in zip(DATA.sample_names[:2], (30, 40), strict=True)]
     (files / "few_samples.csv").write_text("\n".join(["id,age,batch", *rows]))
-    done = gpower("transform", "model.npz", "few.csv", "--metadata", "few_samples.csv", "-o", "scores.csv")
-    assert done.exit_code == 0, done.stderr
+    done = gpower.succeed("transform", "model.npz", "few.csv", "--metadata", "few_samples.csv", "-o", "scores.csv")
     expected = GPower.load("model.npz").transform(X[:2], covariates={"age": [30.0, 40.0]}, batch=["p1", "p1"])
     np.testing.assert_allclose(read_scores(files / "scores.csv"), expected, atol=1e-8)
 
 
 def test_path_components_and_automatic_choices_remove_them(gpower, files):
     given = ["--metadata", "samples.csv", *REMOVED]
-    assert gpower("path", "genes.csv", "-k", "3,6", *given, "-o", "path").exit_code == 0
+    gpower.succeed("path", "genes.csv", "-k", "3,6", *given, "-o", "path")
     path = SparsityPath.load(files / "path" / "path.npz")
     fitted = GPower(1, cardinality=6).fit(X, covariates=COVARIATES, batch=PLATE)
     np.testing.assert_allclose(path[1].components_, fitted.components_, atol=1e-8)
-    tested = gpower("components", "genes.csv", "-k", 6, "--max", 2, "--n-permutations", 39, *given, "--json")
-    total = json.loads(tested.stdout)["variance"][0]
+    total = gpower.read_json("components", "genes.csv", "-k", 6, "--max", 2, "--n-permutations", 39, *given)[
+        "variance"
+    ][0]
     assert total == pytest.approx(fitted.explained_variance_[0], rel=1e-2)
-    chosen = gpower("fit", "genes.csv", "-m", 1, "-k", "auto", "--grid", "6", *given, "--json")
-    assert json.loads(chosen.stdout)["covariates_names_"] == ["age", "sex", "sex", "batch", "batch", "batch"]
+    assert gpower.read_json("fit", "genes.csv", "-m", 1, "-k", "auto", "--grid", "6", *given)["covariates_names_"] == [
+        "age",
+        "sex",
+        "sex",
+        "batch",
+        "batch",
+        "batch",
+    ]
 
 
 def test_covariates_of_a_covariance_are_its_variables(gpower, files):
@@ -109,8 +112,7 @@ def test_covariates_of_a_covariance_are_its_variables(gpower, files):
     S = np.cov(np.column_stack([X[:, :8], AGE]).T)
     lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(names, S, strict=True)]
     (files / "S.csv").write_text("\n".join([",".join(["", *names]), *lines]))
-    done = gpower("fit", "S.csv", "--covariance", "-m", 1, "-k", 3, "--covariates", "age", "--json")
-    assert done.exit_code == 0, done.stderr
+    done = gpower.succeed("fit", "S.csv", "--covariance", "-m", 1, "-k", 3, "--covariates", "age", "--json")
     expected = GPower(1, cardinality=3).fit(X[:, :8], covariates=AGE)
     np.testing.assert_allclose(json.loads(done.stdout)["components_"][0][:8], expected.components_[0], atol=1e-7)
 
@@ -120,11 +122,9 @@ def test_pictures_and_reports_show_the_rest(gpower, files):
         pytest.importorskip(package)
     GPower(2, cardinality=4).fit(X, covariates=COVARIATES, batch=PLATE).save("model.npz")
     given = ["model.npz", "genes.csv", "--metadata", "samples.csv", "--batch", "plate"]
-    done = gpower("plot", *given, "-o", "figures", "--suffix", "svg")
-    assert done.exit_code == 0, done.stderr
+    gpower.succeed("plot", *given, "-o", "figures", "--suffix", "svg")
     assert (files / "figures" / "scores_by_plate.svg").exists()
-    done = gpower("report", "genes.csv", "-k", "4,4", *given[2:], "--covariates", "age,sex", "--path", "--certify")
-    assert done.exit_code == 0, done.stderr
+    gpower.succeed("report", "genes.csv", "-k", "4,4", *given[2:], "--covariates", "age,sex", "--path", "--certify")
     page = (files / "report.html").read_text(encoding="utf-8")
     assert "hat a linear regression on age, sex, batch predicts of each variable was removed" in page
-    assert gpower("report", *given, "--test").exit_code == 0
+    gpower.succeed("report", *given, "--test")

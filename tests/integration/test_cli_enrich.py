@@ -30,7 +30,7 @@ def loadings(tmp_path, model):
 
 
 def test_from_fit_to_enrichment(gpower, data, gmt, tmp_path):
-    assert gpower("fit", data, "-k", "8,6,5", "-o", tmp_path / "results").exit_code == 0
+    gpower.succeed("fit", data, "-k", "8,6,5", "-o", tmp_path / "results")
     outputs = [gpower("enrich", tmp_path / "results" / name, "--gmt", gmt) for name in ("loadings.csv", "model.npz")]
     assert [output.exit_code for output in outputs] == [0, 0]
     assert outputs[0].stdout == outputs[1].stdout
@@ -67,8 +67,7 @@ def test_csv_and_json_hold_what_the_library_finds(gpower, loadings, gmt, model, 
 
 def test_picture(gpower, loadings, gmt, tmp_path):
     pytest.importorskip("matplotlib")
-    result = gpower("enrich", loadings, "--gmt", gmt, "--plot", tmp_path / "sets.svg")
-    assert result.exit_code == 0
+    gpower.succeed("enrich", loadings, "--gmt", gmt, "--plot", tmp_path / "sets.svg")
     assert "GROWTH (1)" in (tmp_path / "sets.svg").read_text()
 
 
@@ -88,8 +87,7 @@ def test_more_sets_than_shown(gpower, loadings, tmp_path):
 
 def test_nothing_enriched(gpower, loadings, tmp_path):
     write_gmt(tmp_path / "quiet.gmt", {"QUIET": TABLE.gene_sets["QUIET_1"]})
-    result = gpower("enrich", loadings, "--gmt", tmp_path / "quiet.gmt", "--draws", 0)
-    assert result.exit_code == 0
+    result = gpower.succeed("enrich", loadings, "--gmt", tmp_path / "quiet.gmt", "--draws", 0)
     assert "None of 1 gene sets enriched" in result.stdout
     assert "index: 0.0000." in result.stdout
 
@@ -99,8 +97,7 @@ def test_unmatched_names_are_counted_and_reported(gpower, gmt, model, tmp_path):
     names[0], names[1] = "", names[2]
     names[5] = names[5].lower()
     path = write_loadings(tmp_path / "loadings.csv", model, names)
-    result = gpower("enrich", path, "--gmt", gmt, "--draws", 0)
-    assert result.exit_code == 0
+    result = gpower.succeed("enrich", path, "--gmt", gmt, "--draws", 0)
     notes = result.stderr
     assert "note: 1 of the 150 variables has no gene name and is left out." in notes
     assert "note: 1 variable measures a gene that an earlier one measures; they count as one gene." in notes

@@ -217,8 +217,7 @@ class TestPlatform:
     def test_it_is_passed_on(self, gpower, given, arguments):
         name, *flags = arguments
         for platform in ([], ["--platform", "GPL96.annot.gz"]):
-            result = gpower(name, "GSE1.txt.gz", "-m", 1, "-k", 5, *flags, *platform)
-            assert result.exit_code == 0, result.stderr
+            gpower.succeed(name, "GSE1.txt.gz", "-m", 1, "-k", 5, *flags, *platform)
         assert "platform" not in given[0]
         assert os.fspath(given[1]["platform"]) == "GPL96.annot.gz"
 

@@ -26,7 +26,7 @@ def table(tmp_path):
 
 @pytest.fixture
 def model(gpower, table, tmp_path):
-    assert gpower("fit", table, "-k", 3, "-o", tmp_path / "out").exit_code == 0
+    gpower.succeed("fit", table, "-k", 3, "-o", tmp_path / "out")
     return tmp_path / "out" / "model.npz"
 
 
@@ -89,8 +89,7 @@ class TestFit:
 
 class TestTransform:
     def scores(self, gpower, model, file, *more):
-        found = gpower("transform", model, file, *more)
-        assert found.exit_code == 0, found.stderr
+        found = gpower.succeed("transform", model, file, *more)
         return found
 
     def test_columns_are_matched_by_name(self, gpower, model, table, tmp_path):

@@ -1,7 +1,7 @@
 """No command writes over a file that it reads, nor two results into one file: refused before the work starts."""
 
 import pytest
-from tests.command_line import assert_refused
+from tests.command_line import assert_refused, write_csv
 
 from gpower.datasets import load_planted_expression
 
@@ -16,88 +16,62 @@ def nothing_is_read(monkeypatch):
 
 
 @pytest.fixture
-def refuse(gpower, tmp_path):
-    """Return a function that runs a command, checks that it changes no file, and returns its one line of error."""
+def refuse(gpower, tmp_path, monkeypatch):
+    """Return a function that runs a command in a folder, and checks that it is refused and changes no file."""
+    monkeypatch.chdir(tmp_path)
 
     def read_files():
         return {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
 
-    def run(*args):
+    def run(command, message):
         before = read_files()
-        result = gpower(*args)
-        assert_refused(result)
+        assert_refused(gpower(*command.split()), message)
         assert read_files() == before
-        return result.stderr
 
     return run
 
 
-def write_groups(path):
-    path.write_text("".join(f"{name},a\n" for name in EXPRESSION.feature_names))
-    return path
-
-
-@pytest.mark.parametrize("flag", ["--groups", "--weights"])
-def test_a_file_of_variables(refuse, data, tmp_path, flag):
-    file = write_groups(tmp_path / "loadings.csv")
-    error = refuse("fit", data, "-k", 3, flag, file, "-o", tmp_path)
-    assert "loadings.csv: this is what the command reads" in error
-
-
-def test_the_groups_of_a_report(refuse, data, tmp_path):
-    file = write_groups(tmp_path / "rg.html")
-    error = refuse("report", data, "-k", 3, "--groups", file, "-o", file)
-    assert "rg.html: this is what the command reads" in error
-
-
-def test_the_platform_of_a_series(refuse, data, tmp_path):
-    file = write_groups(tmp_path / "scores.csv")
-    assert "scores.csv: this is" in refuse("fit", data, "-k", 3, "--platform", file, "-o", tmp_path)
-
-
-@pytest.mark.parametrize("command", ["fit", "path", "compare", "components"])
-def test_a_picture_through_a_link_to_the_data(refuse, data, tmp_path, command):
-    (tmp_path / "x.png").symlink_to(data)
-    error = refuse(command, data, "-k", 3, "--plot", tmp_path / "x.png")
-    assert "x.png: this is what the command reads" in error
-
-
-def test_results_through_a_link_to_the_folder(refuse, data, tmp_path):
-    data = data.rename(tmp_path / "scores.csv")
+@pytest.mark.parametrize(
+    ("table", "command"),
+    [
+        ("scores.csv", "fit scores.csv -k 3 -o ."),
+        ("path.csv", "path path.csv -k 3 -o ."),
+        ("path.csv", "path path.csv -k 3"),  # an interruption would write it into the current folder
+        ("comparison.csv", "compare comparison.csv -k 3 -o ."),
+        ("components.csv", "components components.csv -k 3 -o ."),
+        ("genes.csv", "report genes.csv -k 3 -o genes.csv"),
+        ("genes.csv", "fit genes.csv -k 3 --checkpoint genes.csv"),
+        ("scores.csv", "fit scores.csv -k 3 -o link"),
+        ("genes.csv", "transform m.npz genes.csv -o genes.csv"),
+        ("genes.csv", "transform m.npz genes.csv -o picture.png"),
+        *(
+            ("genes.csv", f"{name} genes.csv -k 3 --plot picture.png")
+            for name in ("fit", "path", "compare", "components")
+        ),
+        ("loadings.csv", "fit other.csv -k 3 --groups loadings.csv -o ."),
+        ("loadings.csv", "fit other.csv -k 3 --weights loadings.csv -o ."),
+        ("groups.html", "report other.csv -k 3 --groups groups.html -o groups.html"),
+        ("scores.csv", "fit other.csv -k 3 --platform scores.csv -o ."),
+        ("scores.png", "plot m.npz other.csv --metadata scores.png -o ."),
+    ],
+)
+def test_what_a_command_reads_is_not_replaced(refuse, tmp_path, table, command):
+    """`link` is a link to the folder, and `picture.png` one to the table."""
+    for name in (table, "other.csv"):
+        write_csv(tmp_path / name, EXPRESSION.X, EXPRESSION.feature_names)
     (tmp_path / "link").symlink_to(tmp_path)
-    assert "scores.csv: this is" in refuse("fit", data, "-k", 3, "-o", tmp_path / "link")
+    target = "picture.png" if "picture.png" in command else table
+    if target != table:
+        (tmp_path / target).symlink_to(tmp_path / table)
+    refuse(command, f"{target}: this is what the command reads")
 
 
-def test_the_table_of_a_component_test(refuse, data, tmp_path):
-    data = data.rename(tmp_path / "components.csv")
-    assert "components.csv: this is" in refuse("components", data, "-k", 3, "-o", tmp_path)
-
-
-def test_an_interrupted_path_without_a_folder(refuse, data, tmp_path, monkeypatch):
-    """An interruption would write path.csv into the current folder."""
-    data = data.rename(tmp_path / "path.csv")
-    monkeypatch.chdir(tmp_path)
-    assert "path.csv: this is" in refuse("path", "path.csv", "-k", 3)
-
-
-def test_pictures_over_the_metadata(refuse, data, tmp_path):
-    metadata = write_groups(tmp_path / "scores.png")
-    assert "scores.png: this is" in refuse("plot", tmp_path / "m.npz", data, "--metadata", metadata, "-o", tmp_path)
-
-
-def test_scores_over_the_model(refuse, data, tmp_path):
-    (tmp_path / "s.csv").symlink_to(data)
-    assert "s.csv: this is" in refuse("transform", tmp_path / "m.npz", data, "-o", tmp_path / "s.csv")
-
-
-def test_a_checkpoint_and_a_result_in_one_file(refuse, data, tmp_path):
-    checkpoint = tmp_path / "r" / "model.npz"
-    error = refuse("fit", data, "-k", 3, "--checkpoint", checkpoint, "-o", tmp_path / "r")
-    assert "model.npz: the command would write two results into this file" in error
+def test_a_checkpoint_and_a_result_in_one_file(refuse, data):
+    message = "model.npz: the command would write two results into this file"
+    refuse(f"fit {data} -k 3 --checkpoint r/model.npz -o r", message)
 
 
 def test_a_file_inside_a_store(refuse, tmp_path):
-    store = tmp_path / "x.zarr"
-    store.mkdir()
-    assert "x.zarr" in refuse("fit", store, "-k", 3, "-o", store)
-    assert list(store.iterdir()) == []
+    (tmp_path / "x.zarr").mkdir()
+    refuse("fit x.zarr -k 3 -o x.zarr", "x.zarr")
+    assert list((tmp_path / "x.zarr").iterdir()) == []

@@ -54,8 +54,7 @@ def rows(result):
 
 
 def test_the_table_has_a_line_per_number_of_variables(gpower, pitprops):
-    result = gpower("path", pitprops, "--covariance", "-k", "2,5,13")
-    assert result.exit_code == 0
+    result = gpower.succeed("path", pitprops, "--covariance", "-k", "2,5,13")
     assert result.stderr == ""
     path = sparsity_path(PITPROPS.correlation, covariance="precomputed", cardinalities=[2, 5, 13])
     expected = np.column_stack([path.grid, 100 * path.explained_variance_ratio[:, 0], 100 * path.share_of_pca])
@@ -95,16 +94,14 @@ def test_penalties_instead_of_numbers(gpower, expression):
 @pytest.mark.parametrize("name", PICTURES)
 def test_the_picture(gpower, expression, tmp_path, name):
     pytest.importorskip("matplotlib")
-    result = gpower("path", expression, "-k", "3,6", "--plot", tmp_path / name)
-    assert result.exit_code == 0, result.stderr
+    result = gpower.succeed("path", expression, "-k", "3,6", "--plot", tmp_path / name)
     assert (tmp_path / name).read_bytes().startswith(PICTURES[name])
     assert f"Picture: {tmp_path / name}" in result.stdout
 
 
 def test_flags_reach_the_path(gpower, expression, tmp_path):
     flags = ["--scale", "--no-center", "--positive", "--deflation", "schur", "--n-init", 2, "--random-state", 4]
-    result = gpower("path", expression, "-k", 3, "-m", 2, *flags, "-o", tmp_path)
-    assert result.exit_code == 0, result.stderr
+    gpower.succeed("path", expression, "-k", 3, "-m", 2, *flags, "-o", tmp_path)
     params = SparsityPath.load(tmp_path / "path.npz").params
     expected = {"scale": True, "center": False, "positive": True, "deflation": "schur", "n_init": 2, "random_state": 4}
     assert expected.items() <= params.items()
@@ -117,7 +114,7 @@ def test_empty_cells_are_filled_where_that_is_asked_for(gpower, tmp_path):
     file = tmp_path / "holes.csv"
     file.write_text("\n".join([",".join(EXPRESSION.feature_names[:20]), *lines]))
     assert_refused(gpower("path", file, "-k", 3))
-    assert gpower("path", file, "-k", 3, "--missing", "impute", "-o", tmp_path).exit_code == 0
+    gpower.succeed("path", file, "-k", 3, "--missing", "impute", "-o", tmp_path)
     model = GPower(1, cardinality=3, missing="impute").fit(X)
     np.testing.assert_allclose(SparsityPath.load(tmp_path / "path.npz")[0].components_, model.components_, atol=1e-8)
 
@@ -138,8 +135,7 @@ def test_an_interrupted_path_is_kept_and_can_be_resumed(gpower, expression, tmp_
     assert "2 of 4 points were reached; they are kept" in result.stderr
     assert "Interrupted. Continue with the same command and --resume." in result.stderr
     assert not SparsityPath.load(kept / "path.npz").complete
-    resumed = gpower(*command, "--resume")
-    assert resumed.exit_code == 0, resumed.stderr
+    resumed = gpower.succeed(*command, "--resume")
     np.testing.assert_array_equal(rows(resumed), rows(gpower(*command)))
 
 
@@ -188,8 +184,7 @@ def test_a_finished_path_is_only_reported(gpower, expression, tmp_path):
     command = ["path", expression, "-k", "2,4,6,9", "-o", tmp_path / "out"]
     first = gpower(*command)
     before = {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in (tmp_path / "out").iterdir()}
-    again = gpower(*command, "--resume")
-    assert again.exit_code == 0, again.stderr
+    again = gpower.succeed(*command, "--resume")
     assert "path.npz: this path is finished, and stays as it is." in again.stderr
     np.testing.assert_array_equal(rows(again), rows(first))
     assert {file.name: (file.read_bytes(), file.stat().st_mtime_ns) for file in (tmp_path / "out").iterdir()} == before

@@ -62,16 +62,16 @@ def parquet(folder):
 STORES = {"npy": npy, "zarr": zarr_store, "HDF5": hdf5, "h5ad": h5ad, "Parquet": parquet}
 
 
-def components(result):
-    assert result.exit_code == 0, result.stderr
-    return np.array(json.loads(result.stdout)["components_"])
+def read_components(gpower, path, *flags):
+    """Return the components of ``gpower fit``."""
+    return np.array(gpower.read_json("fit", path, *flags)["components_"])
 
 
 @pytest.mark.parametrize("name", STORES)
 def test_components_are_those_of_the_array(gpower, tmp_path, name):
     A = COUNTS if name == "h5ad" else X
-    result = gpower("fit", STORES[name](tmp_path), "-m", 2, "-k", 6, "--memory", "300KB", "--json")
-    np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(A).components_, atol=1e-8)
+    found = read_components(gpower, STORES[name](tmp_path), "-m", 2, "-k", 6, "--memory", "300KB")
+    np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(A).components_, atol=1e-8)
 
 
 @cache
@@ -84,7 +84,7 @@ def search_in_memory(is_counts):
 def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, name, memory):
     result = gpower("fit", STORES[name](tmp_path), "-k", "auto", "--folds", 3, "--memory", memory, "--json")
     expected = search_in_memory(name == "h5ad")
-    np.testing.assert_allclose(components(result), expected.components_, atol=1e-8)
+    np.testing.assert_allclose(json.loads(result.stdout)["components_"], expected.components_, atol=1e-8)
     choices = re.search(r"in 3 folds: (.*?)[.] The criterion", result.stderr)[1]
     numbers = [int(number) for number in re.findall(r"(?:^|, )(\d+)", choices)]
     assert numbers == expected.best_params_["cardinality"]
@@ -93,9 +93,9 @@ def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, name, memory):
 @pytest.mark.parametrize("name", ["zarr", "HDF5", "h5ad", "Parquet"])
 def test_a_store_is_decoded_once(gpower, tmp_path, name):
     path, folder = STORES[name](tmp_path), tmp_path / "cache"
-    expected = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json"))
+    expected = read_components(gpower, path, "-k", 6, "--memory", "300KB")
     for _ in range(2):
-        found = components(gpower("fit", path, "-k", 6, "--memory", "300KB", "--json", "--cache", folder))
+        found = read_components(gpower, path, "-k", 6, "--memory", "300KB", "--cache", folder)
         np.testing.assert_allclose(found, expected, atol=1e-10)
         assert len(list(folder.iterdir())) == 1
 
@@ -103,8 +103,7 @@ def test_a_store_is_decoded_once(gpower, tmp_path, name):
 @pytest.mark.parametrize("name", STORES)
 def test_results_are_written(gpower, tmp_path, name):
     path, out = STORES[name](tmp_path), tmp_path / "out"
-    result = gpower("fit", path, "-m", 2, "-k", 6, "--memory", "300KB", "-o", out)
-    assert result.exit_code == 0, result.stderr
+    result = gpower.succeed("fit", path, "-m", 2, "-k", 6, "--memory", "300KB", "-o", out)
     model = GPower.load(out / "model.npz")
     A = COUNTS if name == "h5ad" else X
     scores = np.loadtxt(out / "scores.csv", delimiter=",", skiprows=1, usecols=(1, 2))
@@ -115,51 +114,53 @@ def test_results_are_written(gpower, tmp_path, name):
 
 
 def test_one_of_several_arrays(gpower, tmp_path):
-    result = gpower("fit", hdf5(tmp_path), "--key", "half", "-k", 6, "--json")
-    assert components(result).shape == (2, N // 2)
+    assert read_components(gpower, hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
 
 
 def test_a_small_file_is_read_into_memory(gpower, tmp_path):
-    result = gpower("fit", npy(tmp_path), "-k", 6, "--json")
-    np.testing.assert_allclose(components(result), GPower(2, cardinality=6).fit(X).components_, atol=1e-10)
+    found = read_components(gpower, npy(tmp_path), "-k", 6)
+    np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-10)
+
+
+def npy_cut_short(folder):
+    os.truncate(npy(folder), 5000)
+    return folder / "x.npy"
+
+
+def npy_with_a_missing_value(folder):
+    A = np.tile(X, (10, 1))
+    A[2777, 13] = np.nan
+    np.save(folder / "x.npy", A)
+    return folder / "x.npy"
 
 
 class TestRefused:
-    def test_a_truncated_npy(self, gpower, tmp_path):
-        path = npy(tmp_path)
-        os.truncate(path, 5000)
-        assert_refused(gpower("fit", path, "--memory", "1MB"), "x.npy: this is not a whole .npy file")
-
-    def test_a_missing_value_in_block_17(self, gpower, tmp_path):
-        A = np.tile(X, (10, 1))
-        A[2777, 13] = np.nan
-        np.save(tmp_path / "x.npy", A)
-        found = gpower("fit", tmp_path / "x.npy", "--memory", "200KB")
-        assert_refused(found, "first in row 2777 (counted from 0), column 13")
-
-    def test_options_of_text_tables(self, gpower, tmp_path):
-        found = gpower("fit", zarr_store(tmp_path), "--transpose")
-        assert_refused(found, "a store is read in blocks as it is; --transpose does not work on it")
-
-    def test_an_invalid_size(self, gpower, tmp_path):
-        assert_refused(gpower("fit", zarr_store(tmp_path), "--memory", "plenty"), "--memory plenty: a number of bytes")
-
-    def test_cross_validation(self, gpower, tmp_path):
-        found = gpower("fit", zarr_store(tmp_path), "-k", "auto", "--memory", "100KB")
-        assert_refused(found, "memory for 16 covariances of 50 variables, 0.00032 GB", "takes 0.00012 GB")
-
-    def test_a_cache_for_a_table(self, gpower, tmp_path):
-        assert_refused(
-            gpower("fit", npy(tmp_path), "--cache", tmp_path), "--cache is for stores that are read in blocks"
-        )
-
-    def test_a_cache_and_a_cluster(self, gpower, tmp_path):
-        found = gpower("fit", zarr_store(tmp_path), "--cache", tmp_path, "--scheduler", "tcp://127.0.0.1:1")
-        assert_refused(found, "with --scheduler each worker reads the store itself")
+    @pytest.mark.parametrize(
+        ("make", "flags", "words"),
+        [
+            (npy_cut_short, "--memory 1MB", ["x.npy: this is not a whole .npy file"]),
+            (npy_with_a_missing_value, "--memory 200KB", ["first in row 2777 (counted from 0), column 13"]),
+            (npy, "--cache .", ["--cache is for stores that are read in blocks"]),
+            (zarr_store, "--transpose", ["a store is read in blocks as it is; --transpose does not work on it"]),
+            (zarr_store, "--memory plenty", ["--memory plenty: a number of bytes"]),
+            (
+                zarr_store,
+                "-k auto --memory 100KB",
+                ["memory for 16 covariances of 50 variables, 0.00032 GB", "takes 0.00012 GB"],
+            ),
+            (
+                zarr_store,
+                "--cache . --scheduler tcp://127.0.0.1:1",
+                ["with --scheduler each worker reads the store itself"],
+            ),
+        ],
+    )
+    def test_flags_and_stores_that_do_not_go_together(self, gpower, tmp_path, make, flags, words):
+        assert_refused(gpower("fit", make(tmp_path), *flags.split()), *words)
 
     def test_another_fit_of_the_same_checkpoint(self, gpower, tmp_path):
         path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
-        assert gpower("fit", path, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint).exit_code == 0
+        gpower.succeed("fit", path, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint)
         found = gpower("fit", path, "-k", 7, "--memory", "1MB", "--checkpoint", checkpoint, "--resume")
         assert_refused(found, "is a checkpoint of other data or other parameters")
 
@@ -167,11 +168,9 @@ class TestRefused:
 class TestCheckpoint:
     def test_a_fit_is_resumed(self, gpower, tmp_path):
         path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
-        first = gpower("fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint, "--json")
-        again = gpower(
-            "fit", path, "-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint, "--resume", "--json"
-        )
-        np.testing.assert_array_equal(components(first), components(again))
+        flags = ["-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint]
+        first = read_components(gpower, path, *flags)
+        np.testing.assert_array_equal(first, read_components(gpower, path, *flags, "--resume"))
 
     def test_an_interrupted_fit_can_be_resumed(self, gpower, tmp_path):
         """Ctrl-C after the first component gives exit code 130 and a valid checkpoint."""
@@ -201,7 +200,7 @@ class TestScheduler:
             flags = ["-k", 6, "--json", "-o", tmp_path / "out", "--scheduler", cluster.scheduler_address]
             found = gpower("fit", zarr_store(tmp_path), *flags)
         expected = GPower(2, cardinality=6).fit(X)
-        np.testing.assert_allclose(components(found), expected.components_, atol=1e-8)
+        np.testing.assert_allclose(json.loads(found.stdout)["components_"], expected.components_, atol=1e-8)
         scores = np.loadtxt(tmp_path / "out" / "scores.csv", delimiter=",", skiprows=1, usecols=(1, 2))
         np.testing.assert_allclose(scores, expected.transform(X), atol=1e-8)
         with pytest.raises(ValueError, match="No global client found"):
@@ -225,7 +224,7 @@ def test_scores_carry_the_names_of_the_cells(gpower, tmp_path):
     adata = anndata.AnnData(np.random.default_rng(0).standard_normal((12, 6)).astype(np.float32))
     adata.obs_names, adata.var_names = [f"cell{i}" for i in range(12)], [f"gene{j}" for j in range(6)]
     adata.write_h5ad(tmp_path / "cells.h5ad")
-    assert gpower("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "-o", tmp_path / "out").exit_code == 0
+    gpower.succeed("fit", tmp_path / "cells.h5ad", "-m", 1, "-k", 2, "-o", tmp_path / "out")
     assert (tmp_path / "out" / "scores.csv").read_text().splitlines()[1].startswith("cell0,")
 
 

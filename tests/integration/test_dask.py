@@ -99,15 +99,10 @@ def test_threads_give_the_answer_of_the_array(name, options):
 
 
 @pytest.mark.parametrize("name", ["rows", "columns"])
-def test_weights_and_blocks_of_components(name):
+def test_weights_and_single_precision(name):
     make, A = ARRAYS[name]
-    options = {"method": "block", "gamma": 0.1, "mu": [1.0, 0.8], "tol": 1e-12}
+    options = {"gamma": 0.1, "tol": 1e-12}
     assert_same(GPower(2, **options).fit(make(), sample_weight=WEIGHTS), GPower(2, **options).fit(A, None, WEIGHTS))
-
-
-@pytest.mark.parametrize("name", ARRAYS)
-def test_float32_stays_float32(name):
-    make, A = ARRAYS[name]
     A = A.astype(np.float32)
     model = GPower(2, cardinality=12).fit(make(A))
     assert model.components_.dtype == np.float32

@@ -1,6 +1,5 @@
 """``gpower doctor`` lists what an installation supports and what it lacks."""
 
-import json
 from importlib import metadata
 
 import numpy as np
@@ -12,7 +11,7 @@ from gpower._utils import optional
 
 def rows_by_package(gpower):
     """Return the row of each package, by name."""
-    return {row["package"]: row for row in json.loads(gpower("doctor", "--json").stdout)["packages"]}
+    return {row["package"]: row for row in gpower.read_json("doctor")["packages"]}
 
 
 def test_every_declared_package_is_examined(gpower):
