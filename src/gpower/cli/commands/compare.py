@@ -12,7 +12,7 @@ from rich.text import Text
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
 
@@ -22,15 +22,14 @@ if TYPE_CHECKING:
 
 _COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
 _COMPARISON_TEXT_HEADINGS = ("method", "variables")
-_COMPARE_CARDINALITY_OVERRIDE = {
-    "default": None,
-    "help": "Variables in each component: one number, or one per component, as 20,10,5. Required.",
-}
 _COMPARE_FLAGS = override_flags(
     read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
-    n_components=N_COMPONENTS_OVERRIDE,
-    cardinality=_COMPARE_CARDINALITY_OVERRIDE,
-    refit={"long": "--refit/--no-refit"},
+    n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
+    cardinality={"default": None, "help": "Variables in each component: one number, or one each, as 20,10,5. Required."},
+    refit={
+        "long": "--refit/--no-refit",
+        "help": "Recompute the loadings of the other methods for the variables that they chose, to maximise variance.",
+    },
 )
 
 

@@ -25,7 +25,7 @@ def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 
     Parameters
     ----------
     model : path
-        File written by gpower fit -o, gpower path -o or save().
+        File written by gpower fit -o or gpower path -o, or saved in Python.
     as_json : bool
         Print all of it as JSON.
     top : int
