@@ -16,6 +16,7 @@ import pytest
 import scipy
 from scipy import io as scipy_io
 from scipy import sparse
+from sklearn.decomposition import PCA
 from tests.command_line import assert_refused, write_csv
 from tests.polling import wait_until
 
@@ -62,6 +63,13 @@ class TestPrinted:
         shares = 100 * model.explained_variance_ratio_
         assert f"{shares[0]:.3g} % of variance" in result.stdout
         assert f"All components explain {shares.sum():.3g} % of variance" in result.stdout
+
+    def test_ordinary_components_are_the_yardstick(self, gpower, expression):
+        share = PCA(3).fit(EXPRESSION.X).explained_variance_ratio_.sum()
+        printed = gpower("fit", expression, "-k", "8,6,5").stdout
+        assert f"3 ordinary components with all variables would explain {100 * share:.3g} %" in printed
+        assert "gpower fit --certify bounds it" in printed
+        assert "An ordinary component with all variables" in gpower("fit", expression, "-m", 1, "-k", 8).stdout
 
     def test_variables_are_sorted_by_size(self, gpower, expression):
         lines = gpower("fit", expression, "-m", 1, "-k", 8).stdout.splitlines()
@@ -175,9 +183,9 @@ class TestChosenNumbers:
         chosen = GPowerCV(2, cv=3, n_init=2).fit(EXPRESSION.X[:, :20])
         assert model.cardinality == chosen.best_params_["cardinality"]
         np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
-        assert "note: variables per component, chosen by sparseness in 3 folds: " in result.stderr
+        assert "note: variables per component, chosen by cross-validation in 3 folds: " in result.stderr
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
-            assert (f"{number} (or {first} to {last})" if first < last else f"{number}") in result.stderr
+            assert (f"{number} ({first} to {last} would do as well)" if first < last else f"{number}") in result.stderr
 
     def test_a_number_that_is_no_list_to_read(self, gpower, tmp_path):
         rng = np.random.default_rng(0)

@@ -56,7 +56,6 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     ("args", "message"),
     [
         (["--batch", "plate"], "The columns to remove are plate; give the file that has them"),
-        (["--metadata", "samples.csv"], "--metadata has no effect without --covariates or --batch"),
         (["--metadata", "samples.csv", "--batch", "plat"], "there is no column 'plat' in age, sex, plate"),
         (["--balance"], "--balance weights batches equally"),
     ],
@@ -65,6 +64,14 @@ def test_flags_that_name_nothing_are_refused(gpower, files, args, message):
     done = gpower("fit", "genes.csv", "-k", "6", *args)
     assert done.exit_code == 1
     assert message in done.stderr
+
+
+def test_a_batch_that_explains_components_is_named(gpower, files):
+    note = "may be a batch; if so, remove it with --batch."
+    done = gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--json")
+    assert "differ with 'plate' (strength 0." in done.stderr
+    assert any(note in each for each in json.loads(done.stdout)["notes"])
+    assert note not in gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--batch", "plate").stderr
 
 
 def test_missing_covariates_are_named(gpower, files):

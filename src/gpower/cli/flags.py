@@ -79,24 +79,24 @@ FLAG_HELP = {
     "init": "largest_norm: start at the column of largest norm, as the paper does.",
     "solver": "paper: search exactly as the paper does, without the search options of gpower.",
     "algorithm": "Work on the promising columns and check the others, or on the full matrix.",
-    "refit": "What the loadings of a block's variables maximise: the sum of norms, or of squared norms (variance); none "
-    "keeps those that chose the variables.",
+    "refit": "What the loadings of a block's variables maximise: the sum of norms, or of squared norms (variance); "
+    "none: keep those that chose the variables.",
     "local_search": "Improve the components by exchanging single variables.",
     "acceleration": "Use momentum, with restarts, to converge in fewer steps.",
     "accumulate_dtype": "float64: sum products of 32-bit data in 64 bits.",
     "memory_limit": "Memory for data on disk, in bytes or as 2GB; by default a quarter of the free memory.",
     "resume": "Continue from the file --checkpoint if it is of the same data and options.",
     "random_state": "Seed of the random numbers.",
-    "certify": "Also prove how far each component is from the best possible with as many variables, and how far all are "
-    "together; up to ten seconds per component.",
+    "certify": "Also prove how far each component is from the best possible with as many variables, and how far all "
+    "are together; up to ten seconds per component.",
     "verbose": "Also print a summary of the fit on one line.",
     "header": "The first line of a text file holds names; by default it does if most of its cells are words.",
     "transpose": "The file is variables × samples, such as genes × samples.",
     "key": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook.",
     "platform": "Table of the platform of a GEO series, which maps probes to genes.",
     "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
-    "groups": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on each "
-    "line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of .var in an .h5ad.",
+    "groups": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
+    "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of an .h5ad.",
     "include": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each.",
     "exclude": "Variables that must not be used, in the form of --include.",
     "penalty_weights": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for "
@@ -181,8 +181,9 @@ def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, F
     defaults = {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
     docstring = inspect.getdoc(command) or ""
     own_help = {name: text for name, (_, text) in _parse_parameter_docs(docstring).items() if text}
+    positional = {name for name, parameter in parameters.items() if parameter.kind is not _KEYWORD_ONLY}
     return {
-        name: replace(flag, help=own_help.get(name, flag.help), is_positional=parameters[name].kind is not _KEYWORD_ONLY)
+        name: replace(flag, help=own_help.get(name, flag.help), is_positional=name in positional)
         for name, flag in _make_flags(docstring, defaults, {}).items()
     }
 

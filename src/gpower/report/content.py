@@ -19,7 +19,7 @@ from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
-from gpower.report.doubts import find_doubts
+from gpower.report.doubts import find_batch_doubts, find_doubts
 from gpower.report.results import ReportResults
 from gpower.report.samples import (
     ReportSamples,
@@ -247,6 +247,9 @@ def collect_content(
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
         samples = samples.anonymise(omitted)
+    association = associate(bare_model.transform(matrix), shown_columns) if shown_columns else None
+    batch_doubts = () if association is None else find_batch_doubts(association)
+    doubts = (*data_warnings, *find_doubts(bare_model, results), *batch_doubts, *warnings, *gene_notes)
     return ReportContent(
         model=bare_model,
         matrix=matrix,
@@ -255,8 +258,8 @@ def collect_content(
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=associate(bare_model.transform(matrix), shown_columns) if shown_columns else None,
-        doubts=tuple(dict.fromkeys([*data_warnings, *find_doubts(bare_model, results), *warnings, *gene_notes])),
+        association=association,
+        doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
     )

@@ -58,9 +58,17 @@ def truncate_text(text: str, width: int) -> str:
 
 
 def print_components(
-    console: Console, model: "SparsePCAEstimator", names: Sequence[str], title: str, top: int = 50
+    console: Console,
+    model: "SparsePCAEstimator",
+    names: Sequence[str],
+    title: str,
+    top: int = 50,
+    ordinary_share: float | None = None,
 ) -> None:
-    """Print the components side by side, as many as fit: variance above, loadings below."""
+    """Print the components side by side, as many as fit: variance above, loadings below.
+
+    `ordinary_share` is the share of the variance of as many ordinary components, which is printed for comparison.
+    """
     components = [list(component.items()) for component in model.loadings(names)]
     components = [[(make_printable(name, len(name)), value) for name, value in loadings] for loadings in components]
     headings = _format_component_headings(model)
@@ -75,11 +83,11 @@ def print_components(
         columns = [Column(Text(head), no_wrap=True, min_width=width) for head in headings[shown]]
         cells = [_format_loading_cells(loadings, top, name_width) for loadings in components[shown]]
         print_rows(console, columns, zip_longest(*cells, fillvalue=""))
-    for line in (*describe_groups_used(model), *_describe_all_components(model)):
+    for line in (*describe_groups_used(model), *_describe_all_components(model, ordinary_share)):
         print_line(console, line)
 
 
-def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
+def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float | None) -> Iterator[str]:
     """Yield lines on the variance of all components, on related pairs, and on the certificate of all components."""
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
@@ -91,8 +99,13 @@ def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
         yield f"Variance is what {names} leave; they predicted {removed} of the whole, which was removed"
     if m > 1:
         yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
-        if not any(shared[pair] for pair in pairs):
-            yield "No variable is in two components"
+    if ordinary_share is not None:
+        ordinary = "An ordinary component" if m == 1 else f"{m} ordinary components"
+        yield f"{ordinary} with all variables would explain {format_percent(ordinary_share)}"
+        if "optimality_ratio_" not in vars(model):
+            yield "The best possible with so few variables is not known; gpower fit --certify bounds it"
+    if m > 1 and not any(shared[pair] for pair in pairs):
+        yield "No variable is in two components"
     for i, j in reported[:MAX_PAIRS_SHOWN]:
         correlations = f"correlation of scores {scores[i, j]:+.2f}, of loadings {loadings[i, j]:+.2f}"
         common = f" share {format_count(int(shared[i, j]), 'variable')};" if shared[i, j] else ":"

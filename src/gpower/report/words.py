@@ -282,7 +282,9 @@ def _describe_results(contents: ReportContent) -> Iterator[str]:
         n_permutations = results.test.permuted_variance.shape[0]
         yield (
             f"The number of components was tested against up to {n_permutations} tables with independently permuted "
-            f"columns at the level {results.test.level:g}, and by parallel analysis (Horn 1965)."
+            f"columns at the level {results.test.level:g}. Parallel analysis (Horn 1965) counts the ordinary "
+            "components that explain more than the mean of those of such tables: "
+            f"{results.test.n_components_pca} of the first {len(results.test.pca_variance)}."
         )
     if results.enrichment is not None:
         yield (

@@ -25,7 +25,7 @@ _COMPARISON_TEXT_HEADINGS = ("method", "variables")
 _COMPARE_FLAGS = override_flags(
     read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
     n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
-    cardinality={"default": None, "help": "Variables in each component: one number, or one each, as 20,10,5. Required."},
+    cardinality={"default": None, "help": "Variables in each component: one number, or one each, as 20,10. Required."},
     refit={
         "long": "--refit/--no-refit",
         "help": "Recompute the loadings of the other methods for the variables that they chose, to maximise variance.",

@@ -90,4 +90,7 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
     else:
         verb = "explains" if test.n_components == 1 else "explain"
         print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
-    print_line(console, f"{format_count(test.n_components_pca, 'ordinary component')} above Horn's line.")
+    horn = "mean of those of permuted tables"
+    print_line(
+        console, f"{format_count(test.n_components_pca, 'ordinary component')} (PCA) above Horn's line, the {horn}."
+    )

@@ -47,7 +47,7 @@ def path(
     output : folder, optional
         Write path.csv and path.npz into this folder.
     plot : path, optional
-        Draw variance against cardinality into this .png, .pdf or .svg.
+        Draw the variance for every number of variables into this .png, .pdf or .svg.
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
