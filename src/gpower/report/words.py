@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import platform
-import reprlib
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
 from gpower._utils.text import format_count, format_names, format_percent, format_ratio
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL
@@ -45,10 +45,7 @@ _DEFLATION_PHRASES = {
 }
 #: Parameters that describe the machine rather than the model and are not shown.
 _MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
-#: Representation of the values of parameters, abbreviated if long.
-_SHORT_REPR = reprlib.Repr()
-_SHORT_REPR.maxlist = _SHORT_REPR.maxtuple = _SHORT_REPR.maxdict = _SHORT_REPR.maxset = 24
-_SHORT_REPR.maxstring = _SHORT_REPR.maxother = 80
+_MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
 
 
 def describe_data_size(contents: ReportContent) -> str:
@@ -334,22 +331,8 @@ def list_package_versions() -> str:
 
 def format_changed_params(contents: ReportContent) -> str:
     """Return the constructor call of the model with the parameters that are not defaults, long values abbreviated."""
-    model_class = type(contents.model)
-    defaults = get_constructor_params(model_class())
-    changed = {
-        name: value
-        for name, value in get_constructor_params(contents.model).items()
-        if name not in _MACHINE_PARAMS and not _are_values_equal(value, defaults.get(name))
-    }
-    arguments = ", ".join(f"{name}={_SHORT_REPR.repr(_array_to_list(value))}" for name, value in changed.items())
-    return f"{model_class.__name__}({arguments})"
-
-
-def _array_to_list(value: object) -> object:
-    """Convert an array or NumPy scalar to Python types."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _are_values_equal(one: object, other: object) -> bool:
-    """Return whether two values of a parameter are equal, arrays included."""
-    return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
+    model = clone(contents.model)
+    defaults = get_constructor_params(type(model)())
+    model.set_params(**{name: defaults[name] for name in _MACHINE_PARAMS if name in defaults})
+    with np.printoptions(threshold=24):
+        return " ".join(BaseEstimator.__repr__(model, _MAX_MODEL_CHARACTERS).split())

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Column
 from rich.text import Text
 
 from gpower.cli.app import command
@@ -14,14 +13,13 @@ from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
 from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
 from gpower.cli.tables import load_table
-from gpower.report.terminal import print_line, print_rows, write_csv_file
+from gpower.report.terminal import format_fixed_percent, print_line, print_rows, write_csv_file
 
 if TYPE_CHECKING:
     from gpower.baselines.comparison import Comparison, ComparisonEntry
     from gpower.datasets import Table
 
 _COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
-_COMPARISON_TEXT_HEADINGS = ("method", "variables")
 _COMPARE_FLAGS = override_flags(
     read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
     n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
@@ -92,16 +90,12 @@ def _print_comparison(console: Console, comparison: "Comparison", title: str) ->
     print_line(console, title)
     has_violations = any(entry.violation >= 0 for entry in comparison)
     headings = [head for head in _COMPARISON_HEADINGS if head != "violation" or has_violations]
-    columns = [
-        Column(head, justify="left" if head in _COMPARISON_TEXT_HEADINGS else "right", no_wrap=True)
-        for head in headings
-    ]
     rows = [
         [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in headings]
         for entry in comparison
     ]
     if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) <= console.width:
-        print_rows(console, columns, rows, padding=(0, 1, 0, 0))
+        print_rows(console, headings, rows, left=("method", "variables"), gap=1)
     else:  # too narrow for columns
         for method, *cells in rows:
             pairs = zip(headings[1:], cells, strict=True)
@@ -120,9 +114,9 @@ def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
     all_equal = len(set(counts)) == 1 < len(counts)
     return [
         entry.method,
-        f"{100 * entry.variance:.2f} %",
-        f"{100 * entry.adjusted_variance:.2f} %",
-        f"{100 * entry.share_of_pca:.1f} %",
+        f"{format_fixed_percent(entry.variance)} %",
+        f"{format_fixed_percent(entry.adjusted_variance)} %",
+        f"{format_fixed_percent(entry.share_of_pca, 1)} %",
         f"{entry.violation:.3g}",
         f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
         f"{entry.seconds:.2f}",

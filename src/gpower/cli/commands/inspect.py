@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Column
 
 from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
@@ -53,8 +52,8 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         names = "named" if hasattr(model, "feature_names_in_") else "without names"
         print_line(console, f"{model.components_.shape[1]} variables, {names}; {float(model.n_samples_):g} samples")
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
-        columns = [Column(head, justify="right") for head in ("component", "variables", "variance")]
-        print_rows(console, [*columns, Column("largest loadings")], rows)
+        headings = ("component", "variables", "variance", "largest loadings")
+        print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
         for line in describe_groups_used(model):
             print_line(console, line)
     elif "grid" in arrays:
