@@ -194,9 +194,9 @@ class TestChosenNumbers:
             gpower("fit", path, "-m", 1, "-k", "auto", "--grid", grid, "--folds", 3, "-o", tmp_path).stderr
             for grid in ("20,120", "20,40")
         )
-        assert "120 variables are no list to read" in many
+        assert "120 variables are too many to read as a list" in many
         assert "such as -k 25" in many
-        assert "no list to read" not in few
+        assert "too many to read" not in few
 
     def test_the_criterion_the_grid_and_gaps(self, gpower, tmp_path):
         X = EXPRESSION.X[:, :20].copy()

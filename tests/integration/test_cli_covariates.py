@@ -43,7 +43,7 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     assert done.exit_code == 0, done.stderr
     expected = GPower(2, cardinality=[6, 4]).fit(X, covariates=COVARIATES, batch=PLATE)
     share = f"{100 * expected.covariate_variance_ratio_:.1f} %"
-    assert f"Variance is what age, sex, batch leave; they predicted {share} of the whole" in done.stdout
+    assert f"variance without the effect of age, sex, batch, which was {share} of the whole" in done.stdout
     scores = expected.transform(X, covariates=COVARIATES, batch=PLATE)
     np.testing.assert_allclose(read_scores(files / "results" / "scores.csv"), scores, atol=1e-8)
     model = "results/model.npz"

@@ -124,7 +124,7 @@ def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float 
     if hasattr(model, "covariates_names_"):
         names = ", ".join(dict.fromkeys(model.covariates_names_))
         removed = format_percent(model.covariate_variance_ratio_)
-        yield f"Variance is what {names} leave; they predicted {removed} of the whole, which was removed"
+        yield f"Shares are of the variance without the effect of {names}, which was {removed} of the whole"
     if m > 1:
         yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
     if ordinary_share is not None:
@@ -152,7 +152,7 @@ def _describe_certified_optimum(model: "SparsePCAEstimator") -> str:
     constraint = vars(model).get("constraint")
     if constraint is not None:
         return f"the best possible of {constraint} components"
-    return "the sum of the best of each size alone, the only bound without a constraint"
+    return "the sum of the variances that the best component of each size would have alone"
 
 
 def describe_groups_used(model: "SparsePCAEstimator") -> Iterator[str]:

@@ -88,18 +88,17 @@ def _fill_missing(table: "Table", options: OptionValues, sink: OutputSink) -> "T
 def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
     """Print the table of the figures, and below it the notes on single methods."""
     print_line(console, title)
-    has_violations = any(entry.violation >= 0 for entry in comparison)
-    headings = [head for head in _COMPARISON_HEADINGS if head != "violation" or has_violations]
-    rows = [
-        [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in headings]
-        for entry in comparison
-    ]
-    if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) <= console.width:
-        print_rows(console, headings, rows, left=("method", "variables"), gap=1)
+    cells = zip(*map(_format_entry_cells, comparison), strict=True)
+    columns = dict(zip(_COMPARISON_HEADINGS, cells, strict=True))
+    if not any(entry.violation >= 0 for entry in comparison):
+        del columns["violation"]
+    rows = list(zip(*columns.values(), strict=True))
+    if sum(2 + max(map(len, column)) for column in zip(columns, *rows, strict=True)) <= console.width:
+        print_rows(console, columns, rows, left=("method", "variables"), gap=1)
     else:  # too narrow for columns
-        for method, *cells in rows:
-            pairs = zip(headings[1:], cells, strict=True)
-            text = ", ".join(f"{head} {cell.replace(' ', '')}" for head, cell in pairs)
+        for method, *figures in rows:
+            pairs = zip([*columns][1:], figures, strict=True)
+            text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in pairs)
             console.print(Text(f"{method}: {text}"))
     for entry in comparison:
         if entry.note:

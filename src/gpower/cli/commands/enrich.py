@@ -132,7 +132,7 @@ def _print_enrichment(console: Console, result: "Enrichment", random_indices: "A
     n_enriched = f"{len(result.significant) or 'None'} of {n_sets} gene sets"
     where = "the component" if n_components == 1 else f"at least one of {n_components} components"
     scope = "per component" if result.scope == "component" else "over all components"
-    print_line(console, f"{n_enriched} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
+    print_line(console, f"{n_enriched} are enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
     index = f"Pathway enrichment index: {result.index:.4f}"
     if random_indices is not None:
         mean = f"{random_indices.mean():.4f}, the average of {random_indices.size} draws"

@@ -47,7 +47,7 @@ _CROSS_VALIDATION_FLAGS = override_flags(
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
 )
 
-#: Above this chosen number a note says that the variables are no list to read.
+#: Above this chosen number a note says that the variables are too many to read.
 MAX_READABLE_NUMBER = 100
 
 #: The ordinary components of a larger table, which would take more than about a second, are not computed.
@@ -219,7 +219,7 @@ def choose_cardinality(
     )
     if max(chosen) > MAX_READABLE_NUMBER:
         sink.print_notes(
-            f"{max(chosen)} {unit} are no list to read: so many contribute alike that each adds variance of held-out "
+            f"{max(chosen)} {unit} are too many to read as a list: each of them adds variance of held-out "
             "samples. For a list give a number, such as -k 25."
         )
     return chosen

@@ -49,8 +49,8 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
     print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
     if "components_" in arrays:
         model = load_model(path)
-        names = "named" if hasattr(model, "feature_names_in_") else "without names"
-        print_line(console, f"{model.components_.shape[1]} variables, {names}; {float(model.n_samples_):g} samples")
+        names = "with names" if hasattr(model, "feature_names_in_") else "without names"
+        print_line(console, f"{model.components_.shape[1]} variables {names}; {float(model.n_samples_):g} samples")
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
         headings = ("component", "variables", "variance", "largest loadings")
         print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
@@ -60,7 +60,7 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         grid = arrays["grid"]
         print_line(console, f"{grid.size} points of {header['kind']}, {grid[0]:g} to {grid[-1]:g}")
     else:
-        print_line(console, f"It holds {format_names(sorted(arrays))}")
+        print_line(console, f"It contains {format_names(sorted(arrays))}")
     params = _find_changed_params(header).items()
     options = ", ".join(f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}" for name, value in params)
     print_line(console, f"Options: {options or 'as by default'}")
