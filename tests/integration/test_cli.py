@@ -67,9 +67,9 @@ class TestPrinted:
     def test_ordinary_components_are_the_yardstick(self, gpower, expression):
         share = PCA(3).fit(EXPRESSION.X).explained_variance_ratio_.sum()
         printed = gpower("fit", expression, "-k", "8,6,5").stdout
-        assert f"3 ordinary components with all variables would explain {100 * share:.3g} %" in printed
-        assert "gpower fit --certify bounds it" in printed
-        assert "An ordinary component with all variables" in gpower("fit", expression, "-m", 1, "-k", 8).stdout
+        assert f"Ordinary components, of all variables: {100 * share:.3g} %" in printed
+        assert "best possible of this size: add --certify" in printed
+        assert "An ordinary component, of all variables" in gpower("fit", expression, "-m", 1, "-k", 8).stdout
 
     def test_variables_are_sorted_by_size(self, gpower, expression):
         lines = gpower("fit", expression, "-m", 1, "-k", 8).stdout.splitlines()
@@ -728,7 +728,7 @@ def test_without_arguments_it_helps(gpower):
 def test_help_shows_the_default_sparsity(gpower):
     text = " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
     assert "without --gamma or another level: 10, or a third of few variables" in text
-    assert "0.1 (l1), which is the default" in text
+    assert "0.1 with --penalty l1, which is then the default" in text
 
 
 def test_version(gpower):

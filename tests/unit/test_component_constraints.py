@@ -200,9 +200,7 @@ def test_the_report_describes_all_components():
     assert "All together: ≥ 100 % of the best possible" in disjoint
     assert re.search(r"Components \d and \d: correlation of scores \+0.49, of loadings \+0.00", disjoint)
     assert "share 1 variable;" in printed()
-    assert re.search(
-        r"All together: ≥ \d\d\.\d+ % of the sum of the variances that the best", printed(certify=True)
-    )
+    assert re.search(r"All together: ≥ \d\d\.\d+ % of the sum of the variances that the best", printed(certify=True))
 
 
 def test_positive_loadings_cannot_be_orthogonal_unless_disjoint():

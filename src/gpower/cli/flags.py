@@ -62,7 +62,7 @@ FLAG_HELP = {
     "explained variance alone.",
     "cardinalities": "Numbers of variables, or of groups with --groups; by default from one to all.",
     "gamma": "Penalty, instead of -k: a fraction, from 0 to below 1, of the largest useful one; such as 0.01 with "
-    "--penalty l0, or 0.1 with --penalty l1.",
+    "--penalty l0, or 0.1 with --penalty l1, which is then the default.",
     "gammas": "Penalties, instead of -k: fractions, from 0 to below 1, of the largest useful one.",
     "penalty": "l0: penalise the number of variables; l1: the sum of the absolute loadings.",
     "positive": "Allow no negative loading; a component may then have fewer variables than -k.",

@@ -128,10 +128,10 @@ def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float 
     if m > 1:
         yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
     if ordinary_share is not None:
-        ordinary = "An ordinary component" if m == 1 else f"{m} ordinary components"
-        yield f"{ordinary} with all variables would explain {format_percent(ordinary_share)}"
+        ordinary = "An ordinary component" if m == 1 else "Ordinary components"
+        yield f"{ordinary}, of all variables: {format_percent(ordinary_share)}"
         if "optimality_ratio_" not in vars(model):
-            yield "The best possible with so few variables is not known; gpower fit --certify bounds it"
+            yield "For the best possible of this size: add --certify"
     if m > 1 and not any(shared[pair] for pair in pairs):
         yield "No variable is in two components"
     for i, j in reported[:MAX_PAIRS_SHOWN]:

@@ -43,6 +43,17 @@ _DEFLATION_PHRASES = {
     "projection": "the part along the loadings of a component was removed before the search for the next",
     "orthogonalized": "the part along the loadings of all components so far was removed before the search for the next",
 }
+#: Sentences of the methods on further results, by field of `ReportResults`; {0} is the result.
+_RESULT_SENTENCES = {
+    "stability": "Stability of the selection was assessed by refitting to {0.n_subsamples} random parts of the samples "
+    "(Meinshausen and Bühlmann 2010), with a threshold of {0.threshold:g}.",
+    "test": "The number of components was tested against up to {0.permuted_variance.shape[0]} tables with "
+    "independently permuted columns at the level {0.level:g}. Parallel analysis (Horn 1965) counts the ordinary "
+    "components that explain more than the mean of those of such tables: {0.n_components_pca} of the "
+    "first {0.pca_variance.size}.",
+    "enrichment": "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the "
+    "number of tests (Benjamini and Hochberg 1995), at the level {0.alpha:g}.",
+}
 #: Parameters that describe the machine rather than the model and are not shown.
 _MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
 _MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
@@ -106,8 +117,8 @@ def _describe_optimality(contents: ReportContent) -> str:
     constraint = get_constructor_params(contents.model).get("constraint")
     together = ""
     if total is not None and constraint is not None:
-        best = f"the best {CONSTRAINT_PHRASES[constraint]}"
-        together = f", and all of them together at least {format_ratio(float(total))} of {best}"
+        best = f"{format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[constraint]}"
+        together = f", and all of them together at least {best}"
     claim = "be the best possible" if smallest == "100 %" else f"reach at least {smallest} of the best possible"
     subject = "It" if len(contents.components) == 1 else "Each"
     return f"{subject} is proven to {claim} with as many variables{together}."
@@ -129,7 +140,8 @@ def describe_methods(contents: ReportContent) -> Iterator[str]:
         "components of larger variance, so that no variance is counted twice."
     )
     yield from _describe_certificates(contents)
-    yield from _describe_results(contents)
+    results = {name: getattr(contents.results, name) for name in _RESULT_SENTENCES}
+    yield from (_RESULT_SENTENCES[name].format(result) for name, result in results.items() if result is not None)
     yield from _describe_sample_analysis(contents)
 
 
@@ -170,8 +182,7 @@ def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) ->
             "the number of components was chosen by a test against permuted tables, "
             f"at the level {AUTO_SIGNIFICANCE_LEVEL:g}"
         )
-    shares = _list_variance_shares(params)
-    if shares:
+    if shares := _list_variance_shares(params):
         yield (
             f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
             "variance that a component of all variables would explain at that step"
@@ -197,8 +208,7 @@ def _describe_variable_rules(params: dict[str, Any]) -> Iterator[str]:
     if params.get("groups") is not None:
         yield "each group of variables was used as a whole or not at all"
     for name, rule in (("include", "had to be used"), ("exclude", "could not be used")):
-        variables = _collect_variables(params.get(name))
-        if variables:
+        if variables := _collect_variables(params.get(name)):
             yield f"{format_count(len(variables), 'variable')} {rule}, as set beforehand ({name})"
     if params.get("penalty_weights") is not None:
         yield "variables were weighted (penalty_weights)"
@@ -264,29 +274,6 @@ def _describe_certificates(contents: ReportContent) -> Iterator[str]:
         yield (
             f"The variances of all components sum to at least {format_ratio(float(total))} of those that the best "
             "components of each size would have alone; without a constraint there is no tighter bound."
-        )
-
-
-def _describe_results(contents: ReportContent) -> Iterator[str]:
-    """Yield sentences on stability selection, the component test and enrichment."""
-    results = contents.results
-    if results.stability is not None:
-        yield (
-            f"Stability of the selection was assessed by refitting to {results.stability.n_subsamples} random parts of "
-            f"the samples (Meinshausen and Bühlmann 2010), with a threshold of {results.stability.threshold:g}."
-        )
-    if results.test is not None:
-        n_permutations = results.test.permuted_variance.shape[0]
-        yield (
-            f"The number of components was tested against up to {n_permutations} tables with independently permuted "
-            f"columns at the level {results.test.level:g}. Parallel analysis (Horn 1965) counts the ordinary "
-            "components that explain more than the mean of those of such tables: "
-            f"{results.test.n_components_pca} of the first {len(results.test.pca_variance)}."
-        )
-    if results.enrichment is not None:
-        yield (
-            "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number "
-            f"of tests (Benjamini and Hochberg 1995), at the level {results.enrichment.alpha:g}."
         )
 
 

@@ -176,9 +176,9 @@ def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: O
     from gpower.plotting.scree import compute_pca_shares
     from gpower.report.content import strip_feature_names
 
-    return float(
-        compute_pca_shares(*strip_feature_names(model).remove_covariates(input_table.table.X, **removed)).sum()
-    )
+    given = {} if input_table.is_covariance else removed  # the model knows which variables of a covariance they are
+    residual_model, X = strip_feature_names(model).remove_covariates(input_table.table.X, **given)
+    return float(compute_pca_shares(residual_model, X).sum())
 
 
 def choose_cardinality(
