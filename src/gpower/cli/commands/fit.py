@@ -109,7 +109,7 @@ def fit(
             options["cardinality"] = choose_cardinality(shared, options, choice, removed, sink)
         model, notes = fit_model(shared, options, sink, removed, place["device"])
         notes += _find_batches(model, shared, samples, sink)
-        ordinary_share = _compute_ordinary_share(model, shared, removed)
+        ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
             lambda console: print_components(console, model, shared.feature_names, shared.title, top, ordinary_share),
@@ -174,11 +174,11 @@ def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: O
     if input_table.storage != "memory" or model.balance or multiplications > _MAX_ORDINARY_MULTIPLICATIONS:
         return None
     from gpower.plotting.scree import compute_pca_shares
-    from gpower.report.content import strip_feature_names
 
     given = {} if input_table.is_covariance else removed  # the model knows which variables of a covariance they are
-    residual_model, X = strip_feature_names(model).remove_covariates(input_table.table.X, **given)
-    return float(compute_pca_shares(residual_model, X).sum())
+    with collect_warnings():  # the fit has printed them
+        residual_model, X = model.remove_covariates(input_table.table.to_frame_or_array(), **given)
+        return float(compute_pca_shares(residual_model, X).sum())
 
 
 def choose_cardinality(
