@@ -16,6 +16,7 @@ import pytest
 import scipy
 from scipy import io as scipy_io
 from scipy import sparse
+from sklearn.decomposition import PCA
 from tests.command_line import assert_refused, write_csv
 from tests.polling import wait_until
 
@@ -62,6 +63,13 @@ class TestPrinted:
         shares = 100 * model.explained_variance_ratio_
         assert f"{shares[0]:.3g} % of variance" in result.stdout
         assert f"All components explain {shares.sum():.3g} % of variance" in result.stdout
+
+    def test_ordinary_components_are_the_yardstick(self, gpower, expression):
+        share = PCA(3).fit(EXPRESSION.X).explained_variance_ratio_.sum()
+        printed = gpower("fit", expression, "-k", "8,6,5").stdout
+        assert f"Ordinary components, of all variables: {100 * share:.3g} %" in printed
+        assert "best possible of this size: add --certify" in printed
+        assert "An ordinary component, of all variables" in gpower("fit", expression, "-m", 1, "-k", 8).stdout
 
     def test_variables_are_sorted_by_size(self, gpower, expression):
         lines = gpower("fit", expression, "-m", 1, "-k", 8).stdout.splitlines()
@@ -172,9 +180,9 @@ class TestChosenNumbers:
         chosen = GPowerCV(2, cv=3, n_init=2).fit(EXPRESSION.X[:, :20])
         assert model.cardinality == chosen.best_params_["cardinality"]
         np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
-        assert "note: variables per component, chosen by sparseness in 3 folds: " in result.stderr
+        assert "note: variables per component, chosen by cross-validation in 3 folds: " in result.stderr
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
-            assert (f"{number} (or {first} to {last})" if first < last else f"{number}") in result.stderr
+            assert (f"{number} ({first} to {last} would do as well)" if first < last else f"{number}") in result.stderr
 
     def test_a_number_that_is_no_list_to_read(self, gpower, tmp_path):
         rng = np.random.default_rng(0)
@@ -183,9 +191,9 @@ class TestChosenNumbers:
             gpower("fit", path, "-m", 1, "-k", "auto", "--grid", grid, "--folds", 3, "-o", tmp_path).stderr
             for grid in ("20,120", "20,40")
         )
-        assert "120 variables are no list to read" in many
+        assert "120 variables are too many to read as a list" in many
         assert "such as -k 25" in many
-        assert "no list to read" not in few
+        assert "too many to read" not in few
 
     def test_the_criterion_the_grid_and_gaps(self, gpower, tmp_path):
         X = EXPRESSION.X[:, :20].copy()
@@ -685,7 +693,7 @@ def test_without_arguments_it_helps(gpower):
 def test_help_shows_the_default_sparsity(gpower):
     text = " ".join(gpower("fit", "--help").stdout.replace("│", " ").split())
     assert "without --gamma or another level: 10, or a third of few variables" in text
-    assert "0.1 (l1), which is the default" in text
+    assert "0.1 with --penalty l1, which is then the default" in text
 
 
 def test_version(gpower):

@@ -72,6 +72,16 @@ def test_a_covariance_has_no_samples(gpower, pitprops, tmp_path):
     assert_refused(result, "DATA is a covariance and has none", n_notes=1)
 
 
+def test_without_any_picture_no_folder_is_left(gpower, model, data, tmp_path, monkeypatch):
+    def refuse(*_):
+        raise ValueError("no pen.")
+
+    monkeypatch.setattr("gpower.plotting.save_figure", refuse)
+    result = gpower("plot", model, data, "-o", tmp_path / "figures")
+    assert_refused(result, "No picture could be drawn", n_notes=len(result.stderr.splitlines()) - 1)
+    assert not (tmp_path / "figures").exists()
+
+
 def test_a_covariance_is_matched_by_name(gpower, tmp_path):
     names = np.array(PITPROPS.feature_names)
     path, turned = tmp_path / "pitprops.csv", tmp_path / "turned.csv"

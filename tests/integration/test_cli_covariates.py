@@ -42,7 +42,7 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     done = gpower.succeed("fit", "genes.csv", "-k", "6,4", "--metadata", "samples.csv", *REMOVED, "-o", "results")
     expected = GPower(2, cardinality=[6, 4]).fit(X, covariates=COVARIATES, batch=PLATE)
     share = f"{100 * expected.covariate_variance_ratio_:.1f} %"
-    assert f"Variance is what age, sex, batch leave; they predicted {share} of the whole" in done.stdout
+    assert f"variance without the effect of age, sex, batch, which was {share} of the whole" in done.stdout
     scores = expected.transform(X, covariates=COVARIATES, batch=PLATE)
     np.testing.assert_allclose(read_scores(files / "results" / "scores.csv"), scores, atol=1e-8)
     model = "results/model.npz"
@@ -56,13 +56,20 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     ("args", "message"),
     [
         (["--batch", "plate"], "The columns to remove are plate; give the file that has them"),
-        (["--metadata", "samples.csv"], "--metadata has no effect without --covariates or --batch"),
         (["--metadata", "samples.csv", "--batch", "plat"], "there is no column 'plat' in age, sex, plate"),
         (["--balance"], "--balance weights batches equally"),
     ],
 )
 def test_flags_that_name_nothing_are_refused(gpower, files, args, message):
     assert_refused(gpower("fit", "genes.csv", "-k", "6", *args), message)
+
+
+def test_a_batch_that_explains_components_is_named(gpower, files):
+    note = "may be a batch; if so, remove it with --batch."
+    done = gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--json")
+    assert "differ with 'plate' (strength 0." in done.stderr
+    assert any(note in each for each in json.loads(done.stdout)["notes"])
+    assert note not in gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--batch", "plate").stderr
 
 
 def test_missing_covariates_are_named(gpower, files):

@@ -43,7 +43,7 @@ def test_printed(gpower, loadings, gmt):
     assert result.stderr == ""
     assert "1 GROWTH 8 of 8" in printed
     assert (
-        "3 of 17 gene sets enriched in at least one of 3 components (corrected p < 0.05, corrected per component)."
+        "3 of 17 gene sets are enriched in at least one of 3 components (corrected p < 0.05, corrected per component)."
         in printed
     )
     assert "Pathway enrichment index: 0.1765; of as many random genes: 0.0" in printed
@@ -88,7 +88,7 @@ def test_more_sets_than_shown(gpower, loadings, tmp_path):
 def test_nothing_enriched(gpower, loadings, tmp_path):
     write_gmt(tmp_path / "quiet.gmt", {"QUIET": TABLE.gene_sets["QUIET_1"]})
     result = gpower.succeed("enrich", loadings, "--gmt", tmp_path / "quiet.gmt", "--draws", 0)
-    assert "None of 1 gene sets enriched" in result.stdout
+    assert "None of 1 gene sets are enriched" in result.stdout
     assert "index: 0.0000." in result.stdout
 
 

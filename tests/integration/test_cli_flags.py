@@ -25,7 +25,7 @@ from gpower.cli.commands import compare as compare_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
 from gpower.cli.commands import path as path_module  # noqa: E402
 from gpower.cli.console import OutputSink  # noqa: E402
-from gpower.cli.flags import FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
+from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
 from gpower.cli.kinds import find_option_spec  # noqa: E402
 from gpower.cli.options import READ_TABLE_FLAGS  # noqa: E402
 
@@ -83,9 +83,16 @@ class TestFromTheLibrary:
     def test_every_flag_has_help(self):
         assert [(name, option.name) for name, option in list_options() if not option.help] == []
 
+    def test_help_speaks_of_flags_and_files(self):
+        """Names of parameters and attributes, and Python values, are not what a user of the command line types."""
+        names = {"cardinality", "n_components", "memory_limit", "NaN", "None", "True", "False", "ndarray", "GPower"}
+        python = re.compile(rf"""\b({"|".join(names)})\b|\w_(?![\w*])|\w=["'\w]|\w\(\w*\)|\[0, 1\)""")
+        found = [(name, option.name, option.help) for name, option in list_options() if python.search(option.help)]
+        assert found == []
+
     def test_exceptions_and_panels_name_flags_that_exist(self):
         names = {option.name for _, option in list_options()}
-        assert set(FLAG_OVERRIDES) <= names
+        assert set(FLAG_OVERRIDES) | set(FLAG_HELP) <= names
         assert set(" ".join(HELP_PANELS.values()).split()) <= names
 
     def test_nothing_heavy_is_imported_for_help(self):

@@ -66,7 +66,7 @@ class TestFit:
     @pytest.mark.parametrize(
         ("constraint", "against"),
         [
-            ((), "the sum of the best of each size alone"),
+            ((), "the sum of the variances that the best component of each size would have alone"),
             (("--constraint", "disjoint"), "the best possible of disjoint"),
         ],
     )

@@ -44,7 +44,7 @@ def test_a_table(gpower, files):
 def test_auto_chooses_the_numbers_as_gpower_cv(gpower, files):
     done = gpower.succeed("report", files / "genes.csv", "-m", 2, "-k", "auto", "-o", files / "report.html")
     model = GPowerCV(2).fit(DATA.X)
-    assert "chosen by sparseness in 5 folds" in done.stderr
+    assert "chosen by cross-validation in 5 folds" in done.stderr
     for named in model.loadings(DATA.feature_names):
         assert all(name in page(files) for name in named)
 

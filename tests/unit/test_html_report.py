@@ -431,6 +431,13 @@ class TestCovariates:
         assert not any("other samples" in doubt for doubt in found.doubts)
         assert found.association.p_values.min() > 0.1
 
+    def test_a_batch_that_explains_components_is_a_doubt(self):
+        model = GPower(3, cardinality=20).fit(self.X)
+        for name, is_named in (("batch", True), ("Plate_id", True), ("tissue", False)):
+            found = collect(model, self.X, metadata={name: self.PLATE})
+            assert found.association.strength.max() > 0.5
+            assert any(f"with {name!r} (strength" in doubt for doubt in found.doubts) == is_named
+
     def test_a_covariance_is_shown_without_its_covariates(self):
         joint = np.cov(np.column_stack([DATA.X[:, :20], DATA.X[:, 30]]).T)
         model = GPower(2, cardinality=4, covariance="precomputed").fit(joint, covariates=[20])

@@ -155,14 +155,15 @@ def format_count(count: int, noun: str) -> str:
 
 
 def format_percent(share: float) -> str:
-    """Format a share in percent with three digits, without an exponent.
+    """Format a share in percent with three digits, without an exponent; what is below 100 % is not rounded to it.
 
     Examples
     --------
-    >>> format_percent(0.27134), format_percent(0.00021), format_percent(1.234e-8)
-    ('27.1 %', '0.021 %', '0.00000123 %')
+    >>> format_percent(0.27134), format_percent(0.00021), format_percent(1.234e-8), format_percent(0.99962)
+    ('27.1 %', '0.021 %', '0.00000123 %', '99.96 %')
     """
-    return f"{Decimal(f'{100 * share:.3g}'):f} %"
+    rounded = f"{Decimal(f'{100 * share:.3g}'):f} %"
+    return format_ratio(min(share, 1.0)) if rounded == "100 %" else rounded
 
 
 def format_ratio(ratio: float) -> str:

@@ -39,53 +39,70 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "verbose": {"short": "-v", "kind": "count"},
     "as_json": {"long": "--json"},
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
-    "cv": {"long": "--folds", "min_value": 2, "help": "With -k auto: number of folds that the samples are split into."},
-    "rule": {"help": "With -k auto: take the best score, or the fewest variables within a standard error of it."},
-    "criterion": {
-        "help": "With -k auto: explained variance of held-out samples times the share of unused variables, or the "
-        "explained variance alone."
-    },
-    "n_jobs": {"help": "Number of parallel jobs."},
+    "cv": {"long": "--folds", "min_value": 2},
     "top": {"min_value": 1},
     "show": {"min_value": 1},
     "draws": {"min_value": 0},
-    "scale": {"long": "--scale/--no-scale", "help": "Divide by the standard deviations."},
-    "center": {"help": "Subtract the means."},
-    "covariance": {"long": "--covariance", "help": "DATA is a covariance or correlation matrix."},
+    "scale": {"long": "--scale/--no-scale"},
+    "covariance": {"long": "--covariance"},
     "mu": {"kind": "float or sequence of float"},
-    "init": {"help": "largest_norm: start at the column of largest norm, as the paper does."},
-    "random_state": {"help": "Seed of the random numbers."},
     "index_col": {"metavar": "COLUMN"},
-    "key": {"help": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook."},
     "drop": {"metavar": "COLUMN,...", "default": None},
     "drop_rows": {"metavar": "ROW,...", "default": None},
     "sep": {"metavar": "CHARACTER"},
-    "platform": {
-        "kind": "path",
-        "metavar": "TABLE",
-        "help": "Table of the platform of a GEO series, which maps probes to genes.",
-    },
-    "methods": {
-        "help": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones."
-    },
+    "platform": {"kind": "path", "metavar": "TABLE"},
     "checkpoint": {"kind": "path"},
-    "groups": {
-        "help": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
-        "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of .var in "
-        "an .h5ad."
-    },
-    "include": {
-        "help": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each."
-    },
-    "exclude": {"help": "Variables that must not be used, in the form of --include."},
-    "penalty_weights": {
-        "long": "--weights",
-        "help": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for --gamma.",
-    },
-    "data": {
-        "help": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, "
-        ".npz, .zarr, .h5, .h5ad; - for standard input."
-    },
+    "penalty_weights": {"long": "--weights"},
+}
+#: Help that replaces the sentence of the library, by parameter: about flags and files instead of Python.
+FLAG_HELP = {
+    "cv": "With -k auto: number of folds that the samples are split into.",
+    "rule": "With -k auto: take the best score, or the fewest variables within a standard error of it.",
+    "criterion": "With -k auto: explained variance of held-out samples times the share of unused variables, or the "
+    "explained variance alone.",
+    "cardinalities": "Numbers of variables, or of groups with --groups; by default from one to all.",
+    "gamma": "Penalty, instead of -k: a fraction, from 0 to below 1, of the largest useful one; such as 0.01 with "
+    "--penalty l0, or 0.1 with --penalty l1, which is then the default.",
+    "gammas": "Penalties, instead of -k: fractions, from 0 to below 1, of the largest useful one.",
+    "penalty": "l0: penalise the number of variables; l1: the sum of the absolute loadings.",
+    "positive": "Allow no negative loading; a component may then have fewer variables than -k.",
+    "budget": "Largest sum of the weights of a component's variables, instead of -k.",
+    "l1_bound": "Bound s of at least 1, instead of -k: the absolute loadings of a component sum to at most √s.",
+    "variance": "l2: maximise the variance of the scores; l1: the sum of their absolute values, which outlying samples "
+    "influence less.",
+    "n_jobs": "Number of parallel jobs.",
+    "scale": "Divide by the standard deviations, which variables of different units need.",
+    "center": "Subtract the means.",
+    "covariance": "DATA is a covariance or correlation matrix.",
+    "missing": "error: refuse missing values; impute: estimate them by means and ordinary components of the others.",
+    "balance": "Weight the samples so that the batches of --batch count equally.",
+    "init": "largest_norm: start at the column of largest norm, as the paper does.",
+    "solver": "paper: search exactly as the paper does, without the search options of gpower.",
+    "algorithm": "Work on the promising columns and check the others, or on the full matrix.",
+    "refit": "What the loadings of a block's variables maximise: the sum of norms, or of squared norms (variance); "
+    "none: keep those that chose the variables.",
+    "local_search": "Improve the components by exchanging single variables.",
+    "acceleration": "Use momentum, with restarts, to converge in fewer steps.",
+    "accumulate_dtype": "float64: sum products of 32-bit data in 64 bits.",
+    "memory_limit": "Memory for data on disk, in bytes or as 2GB; by default a quarter of the free memory.",
+    "resume": "Continue from the file --checkpoint if it is of the same data and options.",
+    "random_state": "Seed of the random numbers.",
+    "certify": "Also prove how far each component is from the best possible with as many variables, and how far all "
+    "are together; up to ten seconds per component.",
+    "verbose": "Also print a summary of the fit on one line.",
+    "header": "The first line of a text file holds names; by default it does if most of its cells are words.",
+    "transpose": "The file is variables × samples, such as genes × samples.",
+    "key": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook.",
+    "platform": "Table of the platform of a GEO series, which maps probes to genes.",
+    "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
+    "groups": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
+    "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of an .h5ad.",
+    "include": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each.",
+    "exclude": "Variables that must not be used, in the form of --include.",
+    "penalty_weights": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for "
+    "--gamma.",
+    "data": "Table, samples × variables: .csv .tsv .txt .gct .mtx (also .gz, .bz2, .xz), .xlsx, .parquet, .npy, .npz, "
+    ".zarr, .h5, .h5ad; - for standard input.",
 }
 
 
@@ -162,9 +179,12 @@ def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, F
     _, *own = inspect.signature(command).parameters.items()  # the first is the sink
     parameters = {name: each for name, each in own if name not in flag_groups}
     defaults = {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
-    flags = _make_flags(inspect.getdoc(command) or "", defaults, {})
+    docstring = inspect.getdoc(command) or ""
+    own_help = {name: text for name, (_, text) in _parse_parameter_docs(docstring).items() if text}
+    positional = {name for name, parameter in parameters.items() if parameter.kind is not _KEYWORD_ONLY}
     return {
-        name: replace(flag, is_positional=parameters[name].kind is not _KEYWORD_ONLY) for name, flag in flags.items()
+        name: replace(flag, help=own_help.get(name, flag.help), is_positional=name in positional)
+        for name, flag in _make_flags(docstring, defaults, {}).items()
     }
 
 
@@ -186,7 +206,7 @@ def _make_flags(docstring: str, defaults: Mapping[str, object], fallback_flags: 
         fallback = fallback_flags.get(name, Flag(name, kind))
         help_text = text if kind and text else fallback.help
         flag = replace(fallback, kind=kind or fallback.kind, help=help_text, default=default)
-        flags[name] = replace(flag, **FLAG_OVERRIDES.get(name, {}))
+        flags[name] = replace(flag, help=FLAG_HELP.get(name, help_text), **FLAG_OVERRIDES.get(name, {}))
     return flags
 
 

@@ -25,7 +25,7 @@ def _make_list_parser(parse_item: Parser, expected: str = "a name", allow_scalar
     return parse
 
 
-def _add_keyword(keyword: str, value: object, parser: Parser) -> Parser:
+def _add_keyword(parser: Parser, keyword: str = "auto", value: object = "auto") -> Parser:
     """Return a parser that also accepts `keyword`, which stands for `value`."""
     return lambda text: value if text == keyword else parser(text)
 
@@ -64,11 +64,26 @@ _parse_counts_or_shares = _make_list_parser(
 )
 
 
-def _make_option_spec(parser: Parser, metavar: str) -> OptionSpec:
-    """Return the specification of a flag whose text `parser` converts."""
-    return str, {"parser": parser, "metavar": metavar}
-
-
+#: Parser and placeholder of the types whose text is converted.
+_PARSED_KINDS: dict[str, tuple[Parser, str]] = {
+    'int or "auto"': (_add_keyword(int), "N|auto"),
+    'int or sequence of int or "auto"': (_add_keyword(_parse_ints), "N,...|auto"),
+    "int or sequence of int": (_parse_ints, "N,..."),
+    "float or sequence of float": (_parse_floats, "X,..."),
+    "sequence of int": (_make_list_parser(int, "a whole number"), "N,..."),
+    "sequence of float": (_make_list_parser(float, "a number"), "X,..."),
+    "sequence of str": (_make_list_parser(str), "NAME,..."),
+    "sequence of int or str, or one each": (_parse_name_lists, "NAME,...[;...]"),
+    "sequence of labels or dict": (str, "FILE|COLUMN"),
+    "sequence of float or dict": (str, "FILE"),
+    "int, float or sequence of these": (_parse_counts_or_shares, "N,...|S%"),
+    'int, float or sequence of these or "auto"': (
+        _add_keyword(_parse_counts_or_shares),
+        "N,...|S%|auto",
+    ),
+    "int or str": (_parse_name_or_position, "NAME"),
+    "sequence of int or str": (_make_list_parser(_parse_name_or_position), "NAME,..."),
+}
 OPTION_SPECS: dict[str, OptionSpec] = {
     "bool": (bool, {}),
     "int": (int, {"metavar": "N"}),
@@ -78,22 +93,7 @@ OPTION_SPECS: dict[str, OptionSpec] = {
     "folder": (Path, {"parser": _expand_home, "metavar": "DIR"}),
     "count": (int, {"count": True}),
     '{None, "precomputed"}': (bool, {"callback": lambda is_on: "precomputed" if is_on else None}),
-    'int or "auto"': _make_option_spec(_add_keyword("auto", "auto", int), "N|auto"),
-    'int or sequence of int or "auto"': _make_option_spec(_add_keyword("auto", "auto", _parse_ints), "N,...|auto"),
-    "int or sequence of int": _make_option_spec(_parse_ints, "N,..."),
-    "float or sequence of float": _make_option_spec(_parse_floats, "X,..."),
-    "sequence of int": _make_option_spec(_make_list_parser(int, "a whole number"), "N,..."),
-    "sequence of float": _make_option_spec(_make_list_parser(float, "a number"), "X,..."),
-    "sequence of str": _make_option_spec(_make_list_parser(str), "NAME,..."),
-    "sequence of int or str, or one each": _make_option_spec(_parse_name_lists, "NAME,...[;...]"),
-    "sequence of labels or dict": _make_option_spec(str, "FILE|COLUMN"),
-    "sequence of float or dict": _make_option_spec(str, "FILE"),
-    "int, float or sequence of these": _make_option_spec(_parse_counts_or_shares, "N,...|S%"),
-    'int, float or sequence of these or "auto"': _make_option_spec(
-        _add_keyword("auto", "auto", _parse_counts_or_shares), "N,...|S%|auto"
-    ),
-    "int or str": _make_option_spec(_parse_name_or_position, "NAME"),
-    "sequence of int or str": _make_option_spec(_make_list_parser(_parse_name_or_position), "NAME,..."),
+    **{kind: (str, {"parser": parser, "metavar": metavar}) for kind, (parser, metavar) in _PARSED_KINDS.items()},
 }
 
 
@@ -109,4 +109,4 @@ def _make_choice_spec(kind: str, default: object) -> OptionSpec:
     words = re.findall(r'"([^"]+)"', kind)
     if "None" not in kind or default is None:
         return str, {"metavar": "|".join(words)}
-    return _make_option_spec(_add_keyword("none", None, str), "|".join([*words, "none"]))
+    return str, {"parser": _add_keyword(str, "none", None), "metavar": "|".join([*words, "none"])}

@@ -21,7 +21,7 @@ def load_model(path: Path) -> "SparsePCAEstimator":
     kind = read_model(path)[0]["class"]
     estimators = {"GPower": GPower, "GPowerCV": GPowerCV}
     if kind not in estimators:
-        raise ValueError(f"{path} holds a {kind}; this command takes a GPower or a GPowerCV model.")
+        raise ValueError(f"{path} contains a {kind}; this command takes a GPower or a GPowerCV model.")
     return estimators[kind].load(path)
 
 

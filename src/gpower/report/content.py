@@ -18,7 +18,7 @@ from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
-from gpower.report.doubts import find_doubts
+from gpower.report.doubts import find_batch_doubts, find_doubts
 from gpower.report.results import ReportResults
 from gpower.report.samples import (
     ReportSamples,
@@ -246,6 +246,9 @@ def collect_content(
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
         samples = samples.anonymise(omitted)
+    association = associate(bare_model.transform(matrix), shown_columns) if shown_columns else None
+    batch_doubts = () if association is None else find_batch_doubts(association)
+    doubts = (*data_warnings, *find_doubts(bare_model, results), *batch_doubts, *warnings, *gene_notes)
     return ReportContent(
         model=bare_model,
         matrix=matrix,
@@ -254,8 +257,8 @@ def collect_content(
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=associate(bare_model.transform(matrix), shown_columns) if shown_columns else None,
-        doubts=tuple(dict.fromkeys([*data_warnings, *find_doubts(bare_model, results), *warnings, *gene_notes])),
+        association=association,
+        doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
     )
@@ -317,30 +320,21 @@ def _make_components(
 ) -> Iterable[Component]:
     """Yield each component with its variables, certificate, p-value and gene sets."""
     moments = _compute_variable_moments(model, matrix, used_variables)
-    position = {int(j): i for i, j in enumerate(used_variables)}  # of a variable in the moments
-    index_by_name = {name: j for j, name in enumerate(names)}
+    means = dict(zip(used_variables.tolist(), moments["mean"].tolist(), strict=True))
+    spreads = dict(zip(used_variables.tolist(), moments["spread"].tolist(), strict=True))
     shares = np.asarray(model.explained_variance_ratio_, float)
     gene_sets = _collect_enriched_sets(results.enrichment)
-    ratios = results.get_optimality_ratios(model)
-    p_values = results.get_p_values(model)
-    for i, loadings in enumerate(model.loadings(names)):
-        frequency = None if results.stability is None else results.stability.frequency[i]
+    ratios, p_values = results.get_optimality_ratios(model), results.get_p_values(model)
+    for i, row in enumerate(to_numpy(model.components_)):
+        frequency = {} if results.stability is None else dict(enumerate(results.stability.frequency[i].tolist()))
         own_sets = gene_sets.get(i + 1, [])
         yield Component(
             number=i + 1,
             explained_share=float(shares[i]),
             cumulative_share=float(shares[: i + 1].sum()),
             variables=tuple(
-                Variable(
-                    name,
-                    loading,
-                    float(moments["mean"][position[j]]),
-                    float(moments["spread"][position[j]]),
-                    j,
-                    None if frequency is None else float(frequency[j]),
-                )
-                for name, loading in loadings.items()
-                for j in [index_by_name[name]]
+                Variable(names[j], float(row[j]), means[j], spreads[j], j, frequency.get(j))
+                for j in rank_nonzero_by_size(row).tolist()
             ),
             optimality_ratio=ratios.get(i),
             p_value=p_values.get(i),

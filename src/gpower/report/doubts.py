@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from gpower._utils.arrays import Array, to_numpy
-from gpower._utils.text import format_ratio
+from gpower._utils.messages import format_param
+from gpower._utils.text import format_ratio, quote
+from gpower.analysis.association import Association
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import Stability
 from gpower.report.results import ReportResults
@@ -13,6 +16,13 @@ from gpower.report.results import ReportResults
 #: A p-value from this on, a proven share of the best possible variance below this, and a share of selected variables
 #: below this cast doubt on a component.
 MIN_DOUBTFUL_P_VALUE, MIN_OPTIMALITY_RATIO, MIN_SELECTED_SHARE = 0.05, 0.9, 0.5
+#: A column of metadata named like a batch casts doubt on components with which it is associated this strongly, of 1.
+MIN_BATCH_STRENGTH = 0.5
+_BATCH_NAME_PATTERN = re.compile(
+    r"(.*[\W_])?(batch|plate|run|lane|chip|array|slide|flow_?cell|kit|lot|scanner|site|cent(er|re)|hospital|lab|study"
+    r"|platform|operator|instrument|sequencer|date)(e?s)?[\W_]*(\d+|id|no|number|name)?",
+    re.IGNORECASE,
+)
 
 
 def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None) -> Iterator[str]:
@@ -66,4 +76,26 @@ def _find_unstable_components(model: SparsePCAEstimator, stability: Stability) -
             yield (
                 f"Component {number} is unstable: {n_selected} of its {cardinality} variables reach "
                 f"{stability.threshold:.0%} of the choices in {stability.n_subsamples} random parts of the samples."
+            )
+
+
+def find_batch_doubts(association: Association) -> Iterator[str]:
+    """Yield a sentence for each column of metadata, named like a batch, that differs with components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.analysis.association import associate
+    >>> from gpower.report.doubts import find_batch_doubts
+    >>> print(*find_batch_doubts(associate(np.arange(12.0)[:, None], {"plate": ["a"] * 6 + ["b"] * 6})))
+    Component 1 differs with 'plate' (strength 0.87 of 1), which may be a batch; if so, remove it with batch.
+    """
+    is_strong = (association.strength >= MIN_BATCH_STRENGTH) & (association.adjusted_p_values < MIN_DOUBTFUL_P_VALUE)
+    for name, strengths, strong in zip(association.names, association.strength.T, is_strong.T, strict=True):
+        if strong.any() and _BATCH_NAME_PATTERN.fullmatch(name):
+            numbers = ", ".join(str(j) for j, each in enumerate(strong, 1) if each)
+            components = f"Component {numbers} differs" if strong.sum() == 1 else f"Components {numbers} differ"
+            yield (
+                f"{components} with {quote(name)} (strength {strengths[strong].max():.2f} of 1), which may be a batch; "
+                f"if so, remove it with {format_param('batch')}."
             )

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.text import format_percent
-from gpower.analysis.association import MetadataColumn
 from gpower.report import text, words
 from gpower.report.charts import (
     import_bokeh,
@@ -41,9 +40,9 @@ class Colouring:
     key: str
     name: str
     legend_entries: list[tuple[str, str, str, int]]
-    low: float = 0.0
-    high: float = 0.0
-    n_unknown: int = 0
+    low: float
+    high: float
+    n_unknown: int
 
 
 def render_page(contents: ReportContent, title: str) -> str:
@@ -52,13 +51,18 @@ def render_page(contents: ReportContent, title: str) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    filters = {"name": text.format_name, "percent": format_percent, "at_least": text.format_lower_bound}
-    filters |= {"signed": text.format_signed, "rounded": text.format_rounded}
-    filters |= {"probability": text.format_p_value, "exact": format_exact}
     # Marks text that is our own, or escaped already, so that the template does not escape it.
     mark_safe = jinja2.utils.markupsafe.Markup
-    filters["breakable"] = lambda name: mark_safe.escape(name).replace("_", mark_safe("_<wbr>"))
-    environment.filters |= filters
+    environment.filters |= {
+        "name": text.format_name,
+        "breakable": lambda name: mark_safe.escape(name).replace("_", mark_safe("_<wbr>")),
+        "percent": format_percent,
+        "at_least": text.format_lower_bound,
+        "signed": text.format_signed,
+        "rounded": text.format_rounded,
+        "probability": text.format_p_value,
+        "exact": format_exact,
+    }
     page, page_script, style = (
         (TEMPLATE_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "js", "css")
     )
@@ -103,18 +107,19 @@ def format_exact(number: float | None) -> str:
 
 
 def _list_colourings(contents: ReportContent) -> list[Colouring]:
-    """Return the columns of metadata that colours can show, with their legends."""
+    """Return the columns of metadata that colours can show, with their legends or ranges."""
     columns = {} if contents.samples is None else select_colouring_metadata(contents.samples)
-    return [_make_colouring(key, name, column) for key, (name, column) in columns.items()]
-
-
-def _make_colouring(key: str, name: str, column: MetadataColumn) -> Colouring:
-    """Return the colouring by a column: a range of numbers, or a legend of groups."""
-    n_unknown = int(np.count_nonzero(~column.is_known))
-    if column.is_continuous:
-        low, high = float(np.nanmin(column.values)), float(np.nanmax(column.values))
-        return Colouring(key, name, [], low, high, n_unknown)
-    return Colouring(key, name, make_group_legend(column), n_unknown=n_unknown)
+    return [
+        Colouring(
+            key,
+            name,
+            legend_entries=[] if column.is_continuous else make_group_legend(column),
+            low=float(np.nanmin(column.values)) if column.is_continuous else 0.0,
+            high=float(np.nanmax(column.values)) if column.is_continuous else 0.0,
+            n_unknown=int(np.count_nonzero(~column.is_known)),
+        )
+        for key, (name, column) in columns.items()
+    ]
 
 
 def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float, float]]]:

@@ -11,6 +11,9 @@ from gpower.certificates import Certificate
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import ComponentTest, SparsityPath, Stability
 
+#: Types of the results of which a page shows one, by field.
+_RESULT_TYPES = {"enrichment": Enrichment, "path": SparsityPath, "stability": Stability, "test": ComponentTest}
+
 
 @dataclass(frozen=True)
 class ReportResults:
@@ -25,26 +28,19 @@ class ReportResults:
     @classmethod
     def from_iterable(cls, results: Iterable[object]) -> ReportResults:
         """Sort results by type; certificates may come as a list, as `certify` returns them, or one by one."""
-        by_field: dict[str, Any] = {}
+        by_field: dict[str, Any] = {"certificates": ()}
         for result in results:
-            match result:
-                case Enrichment():
-                    by_field["enrichment"] = result
-                case SparsityPath():
-                    by_field["path"] = result
-                case Stability():
-                    by_field["stability"] = result
-                case ComponentTest():
-                    by_field["test"] = result
-                case [Certificate(), *_]:
-                    by_field["certificates"] = tuple(result)
-                case Certificate():
-                    by_field["certificates"] = (*by_field.get("certificates", ()), result)
-                case _:
-                    raise TypeError(
-                        f"results: a report cannot show a {type(result).__name__}; give results of sparsity_path, "
-                        "stability_selection, component_test, enrich or certify."
-                    )
+            name = next((name for name, kind in _RESULT_TYPES.items() if isinstance(result, kind)), None)
+            certificates = result if isinstance(result, list | tuple) else [result]
+            if name is not None:
+                by_field[name] = result
+            elif certificates and all(isinstance(each, Certificate) for each in certificates):
+                by_field["certificates"] += (*certificates,)
+            else:
+                raise TypeError(
+                    f"results: a report cannot show a {type(result).__name__}; give results of sparsity_path, "
+                    "stability_selection, component_test, enrich or certify."
+                )
         return cls(**by_field)
 
     def get_optimality_ratios(self, model: SparsePCAEstimator) -> dict[int, float]:

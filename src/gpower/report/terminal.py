@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, zip_longest
 from operator import methodcaller
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 from rich import box
 from rich.cells import set_cell_size
 from rich.console import Console
-from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -19,7 +18,7 @@ from gpower._utils.frames import name_by_component
 from gpower._utils.text import format_count, format_percent, format_ratio, make_printable
 
 if TYPE_CHECKING:
-    from rich.padding import PaddingDimensions
+    from rich.console import JustifyMethod, OverflowMethod
 
     from gpower.datasets import Table
     from gpower.estimators.base import SparsePCAEstimator
@@ -43,13 +42,42 @@ def _make_printable_text(text: str) -> Text:
 
 
 def print_rows(
-    console: Console, columns: Iterable[Column], rows: Iterable[Iterable[str]], padding: "PaddingDimensions" = (0, 2)
+    console: Console,
+    headings: Iterable[str],
+    rows: Iterable[Iterable[str]],
+    *,
+    left: Collection[str] = (),
+    wrapped: Collection[str] = (),
+    gap: int = 4,
+    min_width: int | None = None,
 ) -> None:
-    """Print a table with a line under its header, without interpreting brackets in the cells."""
-    table = RichTable(*columns, box=box.SIMPLE_HEAD, pad_edge=False, padding=padding)
+    """Print a table with a line under its header, without interpreting brackets in the cells.
+
+    Columns are right-justified and not wrapped, unless their headings are in `left` or `wrapped`. `gap` is the
+    number of blanks between columns, and `min_width` the least width of a column, both in characters.
+    """
+    table = RichTable(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, (gap + 1) // 2, 0, gap // 2))
+    for head in headings:
+        justify: JustifyMethod = "left" if head in left else "right"
+        overflow: OverflowMethod = "fold" if head in wrapped else "ellipsis"
+        no_wrap = head not in wrapped
+        table.add_column(Text(head), justify=justify, overflow=overflow, no_wrap=no_wrap, min_width=min_width)
     for row in rows:
         table.add_row(*map(_make_printable_text, row))
     console.print(table)
+
+
+def format_fixed_percent(share: float, digits: int = 2) -> str:
+    """Return a share in percent with a fixed number of decimals; what is below 100 is not rounded to it.
+
+    Examples
+    --------
+    >>> from gpower.report.terminal import format_fixed_percent
+    >>> format_fixed_percent(0.5), format_fixed_percent(0.99999), format_fixed_percent(1.0, 1)
+    ('50.00', '99.99', '100.0')
+    """
+    percent = 100 * share
+    return f"{percent if share > 1 - 1e-9 else min(percent, 100 - 10.0**-digits):.{digits}f}"
 
 
 def truncate_text(text: str, width: int) -> str:
@@ -58,9 +86,17 @@ def truncate_text(text: str, width: int) -> str:
 
 
 def print_components(
-    console: Console, model: "SparsePCAEstimator", names: Sequence[str], title: str, top: int = 50
+    console: Console,
+    model: "SparsePCAEstimator",
+    names: Sequence[str],
+    title: str,
+    top: int = 50,
+    ordinary_share: float | None = None,
 ) -> None:
-    """Print the components side by side, as many as fit: variance above, loadings below."""
+    """Print the components side by side, as many as fit: variance above, loadings below.
+
+    `ordinary_share` is the share of the variance of as many ordinary components, which is printed for comparison.
+    """
     components = [list(component.items()) for component in model.loadings(names)]
     components = [[(make_printable(name, len(name)), value) for name, value in loadings] for loadings in components]
     headings = _format_component_headings(model)
@@ -72,14 +108,14 @@ def print_components(
     print_line(console, title)
     for start in range(0, len(components), per_line):
         shown = slice(start, start + per_line)
-        columns = [Column(Text(head), no_wrap=True, min_width=width) for head in headings[shown]]
         cells = [_format_loading_cells(loadings, top, name_width) for loadings in components[shown]]
-        print_rows(console, columns, zip_longest(*cells, fillvalue=""))
-    for line in (*describe_groups_used(model), *_describe_all_components(model)):
+        rows = zip_longest(*cells, fillvalue="")
+        print_rows(console, headings[shown], rows, left=headings, min_width=width)
+    for line in (*describe_groups_used(model), *_describe_all_components(model, ordinary_share)):
         print_line(console, line)
 
 
-def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
+def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float | None) -> Iterator[str]:
     """Yield lines on the variance of all components, on related pairs, and on the certificate of all components."""
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
@@ -88,11 +124,16 @@ def _describe_all_components(model: "SparsePCAEstimator") -> Iterator[str]:
     if hasattr(model, "covariates_names_"):
         names = ", ".join(dict.fromkeys(model.covariates_names_))
         removed = format_percent(model.covariate_variance_ratio_)
-        yield f"Variance is what {names} leave; they predicted {removed} of the whole, which was removed"
+        yield f"Shares are of the variance without the effect of {names}, which was {removed} of the whole"
     if m > 1:
         yield f"All components explain {format_percent(sum(model.explained_variance_ratio_))} of variance"
-        if not any(shared[pair] for pair in pairs):
-            yield "No variable is in two components"
+    if ordinary_share is not None:
+        ordinary = "An ordinary component" if m == 1 else "Ordinary components"
+        yield f"{ordinary}, of all variables: {format_percent(ordinary_share)}"
+        if "optimality_ratio_" not in vars(model):
+            yield "For the best possible of this size: add --certify"
+    if m > 1 and not any(shared[pair] for pair in pairs):
+        yield "No variable is in two components"
     for i, j in reported[:MAX_PAIRS_SHOWN]:
         correlations = f"correlation of scores {scores[i, j]:+.2f}, of loadings {loadings[i, j]:+.2f}"
         common = f" share {format_count(int(shared[i, j]), 'variable')};" if shared[i, j] else ":"
@@ -111,7 +152,7 @@ def _describe_certified_optimum(model: "SparsePCAEstimator") -> str:
     constraint = vars(model).get("constraint")
     if constraint is not None:
         return f"the best possible of {constraint} components"
-    return "the sum of the best of each size alone, the only bound without a constraint"
+    return "the sum of the variances that the best component of each size would have alone"
 
 
 def describe_groups_used(model: "SparsePCAEstimator") -> Iterator[str]:
@@ -148,11 +189,10 @@ def print_path(console: Console, path: "SparsityPath", title: str) -> None:
     columns["variables"] = ["-".join(map(str, _collapse_equal(used.tolist()))) for used in path.cardinality]
     if (path.gamma == path.gamma).any():
         columns["gamma"] = ["-".join(f"{gamma:.4g}" for gamma in point) for point in path.gamma]
-    columns["% of variance"] = [f"{100 * shares.sum():.2f}" for shares in path.explained_variance_ratio]
-    columns["% of PCA's"] = [f"{100 * share:.2f}" for share in path.share_of_pca]
+    columns["% of variance"] = [format_fixed_percent(shares.sum()) for shares in path.explained_variance_ratio]
+    columns["% of PCA's"] = [*map(format_fixed_percent, path.share_of_pca)]
     print_line(console, title)
-    headings = [Column(head, justify="right", no_wrap=True) for head in columns]
-    print_rows(console, headings, zip(*columns.values(), strict=True))
+    print_rows(console, columns, zip(*columns.values(), strict=True))
 
 
 def _collapse_equal(numbers: list[int]) -> list[int]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import platform
-import reprlib
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator, clone
 
 from gpower._utils.text import format_count, format_names, format_percent, format_ratio
 from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL
@@ -43,12 +43,20 @@ _DEFLATION_PHRASES = {
     "projection": "the part along the loadings of a component was removed before the search for the next",
     "orthogonalized": "the part along the loadings of all components so far was removed before the search for the next",
 }
+#: Sentences of the methods on further results, by field of `ReportResults`; {0} is the result.
+_RESULT_SENTENCES = {
+    "stability": "Stability of the selection was assessed by refitting to {0.n_subsamples} random parts of the samples "
+    "(Meinshausen and Bühlmann 2010), with a threshold of {0.threshold:g}.",
+    "test": "The number of components was tested against up to {0.permuted_variance.shape[0]} tables with "
+    "independently permuted columns at the level {0.level:g}. Parallel analysis (Horn 1965) counts the ordinary "
+    "components that explain more than the mean of those of such tables: {0.n_components_pca} of the "
+    "first {0.pca_variance.size}.",
+    "enrichment": "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the "
+    "number of tests (Benjamini and Hochberg 1995), at the level {0.alpha:g}.",
+}
 #: Parameters that describe the machine rather than the model and are not shown.
 _MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
-#: Representation of the values of parameters, abbreviated if long.
-_SHORT_REPR = reprlib.Repr()
-_SHORT_REPR.maxlist = _SHORT_REPR.maxtuple = _SHORT_REPR.maxdict = _SHORT_REPR.maxset = 24
-_SHORT_REPR.maxstring = _SHORT_REPR.maxother = 80
+_MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
 
 
 def describe_data_size(contents: ReportContent) -> str:
@@ -109,8 +117,8 @@ def _describe_optimality(contents: ReportContent) -> str:
     constraint = get_constructor_params(contents.model).get("constraint")
     together = ""
     if total is not None and constraint is not None:
-        best = f"the best {CONSTRAINT_PHRASES[constraint]}"
-        together = f", and all of them together at least {format_ratio(float(total))} of {best}"
+        best = f"{format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[constraint]}"
+        together = f", and all of them together at least {best}"
     claim = "be the best possible" if smallest == "100 %" else f"reach at least {smallest} of the best possible"
     subject = "It" if len(contents.components) == 1 else "Each"
     return f"{subject} is proven to {claim} with as many variables{together}."
@@ -132,7 +140,8 @@ def describe_methods(contents: ReportContent) -> Iterator[str]:
         "components of larger variance, so that no variance is counted twice."
     )
     yield from _describe_certificates(contents)
-    yield from _describe_results(contents)
+    results = {name: getattr(contents.results, name) for name in _RESULT_SENTENCES}
+    yield from (_RESULT_SENTENCES[name].format(result) for name, result in results.items() if result is not None)
     yield from _describe_sample_analysis(contents)
 
 
@@ -173,8 +182,7 @@ def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) ->
             "the number of components was chosen by a test against permuted tables, "
             f"at the level {AUTO_SIGNIFICANCE_LEVEL:g}"
         )
-    shares = _list_variance_shares(params)
-    if shares:
+    if shares := _list_variance_shares(params):
         yield (
             f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
             "variance that a component of all variables would explain at that step"
@@ -200,8 +208,7 @@ def _describe_variable_rules(params: dict[str, Any]) -> Iterator[str]:
     if params.get("groups") is not None:
         yield "each group of variables was used as a whole or not at all"
     for name, rule in (("include", "had to be used"), ("exclude", "could not be used")):
-        variables = _collect_variables(params.get(name))
-        if variables:
+        if variables := _collect_variables(params.get(name)):
             yield f"{format_count(len(variables), 'variable')} {rule}, as set beforehand ({name})"
     if params.get("penalty_weights") is not None:
         yield "variables were weighted (penalty_weights)"
@@ -270,27 +277,6 @@ def _describe_certificates(contents: ReportContent) -> Iterator[str]:
         )
 
 
-def _describe_results(contents: ReportContent) -> Iterator[str]:
-    """Yield sentences on stability selection, the component test and enrichment."""
-    results = contents.results
-    if results.stability is not None:
-        yield (
-            f"Stability of the selection was assessed by refitting to {results.stability.n_subsamples} random parts of "
-            f"the samples (Meinshausen and Bühlmann 2010), with a threshold of {results.stability.threshold:g}."
-        )
-    if results.test is not None:
-        n_permutations = results.test.permuted_variance.shape[0]
-        yield (
-            f"The number of components was tested against up to {n_permutations} tables with independently permuted "
-            f"columns at the level {results.test.level:g}, and by parallel analysis (Horn 1965)."
-        )
-    if results.enrichment is not None:
-        yield (
-            "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number "
-            f"of tests (Benjamini and Hochberg 1995), at the level {results.enrichment.alpha:g}."
-        )
-
-
 def _describe_sample_analysis(contents: ReportContent) -> Iterator[str]:
     """Yield sentences on the tests of metadata and the limits of the distances."""
     if contents.association is not None:
@@ -332,22 +318,8 @@ def list_package_versions() -> str:
 
 def format_changed_params(contents: ReportContent) -> str:
     """Return the constructor call of the model with the parameters that are not defaults, long values abbreviated."""
-    model_class = type(contents.model)
-    defaults = get_constructor_params(model_class())
-    changed = {
-        name: value
-        for name, value in get_constructor_params(contents.model).items()
-        if name not in _MACHINE_PARAMS and not _are_values_equal(value, defaults.get(name))
-    }
-    arguments = ", ".join(f"{name}={_SHORT_REPR.repr(_array_to_list(value))}" for name, value in changed.items())
-    return f"{model_class.__name__}({arguments})"
-
-
-def _array_to_list(value: object) -> object:
-    """Convert an array or NumPy scalar to Python types."""
-    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def _are_values_equal(one: object, other: object) -> bool:
-    """Return whether two values of a parameter are equal, arrays included."""
-    return bool(np.array_equal(np.asarray(one, dtype=object), np.asarray(other, dtype=object)))
+    model = clone(contents.model)
+    defaults = get_constructor_params(type(model)())
+    model.set_params(**{name: defaults[name] for name in _MACHINE_PARAMS if name in defaults})
+    with np.printoptions(threshold=24):
+        return " ".join(BaseEstimator.__repr__(model, _MAX_MODEL_CHARACTERS).split())

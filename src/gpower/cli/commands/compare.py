@@ -6,31 +6,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Column
 from rich.text import Text
 
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.options import GPOWER_FLAGS, N_COMPONENTS_OVERRIDE, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
 from gpower.cli.tables import load_table
-from gpower.report.terminal import print_line, print_rows, write_csv_file
+from gpower.report.terminal import format_fixed_percent, print_line, print_rows, write_csv_file
 
 if TYPE_CHECKING:
     from gpower.baselines.comparison import Comparison, ComparisonEntry
     from gpower.datasets import Table
 
 _COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
-_COMPARISON_TEXT_HEADINGS = ("method", "variables")
-_COMPARE_CARDINALITY_OVERRIDE = {
-    "default": None,
-    "help": "Variables in each component: one number, or one per component, as 20,10,5. Required.",
-}
 _COMPARE_FLAGS = override_flags(
     read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
-    n_components=N_COMPONENTS_OVERRIDE,
-    cardinality=_COMPARE_CARDINALITY_OVERRIDE,
-    refit={"long": "--refit/--no-refit"},
+    n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
+    cardinality={"default": None, "help": "Variables in each component: one number, or one each, as 20,10. Required."},
+    refit={
+        "long": "--refit/--no-refit",
+        "help": "Recompute the loadings of the other methods for the variables that they chose, to maximise variance.",
+    },
 )
 
 
@@ -91,22 +88,17 @@ def _fill_missing(table: "Table", options: OptionValues, sink: OutputSink) -> "T
 def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
     """Print the table of the figures, and below it the notes on single methods."""
     print_line(console, title)
-    has_violations = any(entry.violation >= 0 for entry in comparison)
-    headings = [head for head in _COMPARISON_HEADINGS if head != "violation" or has_violations]
-    columns = [
-        Column(head, justify="left" if head in _COMPARISON_TEXT_HEADINGS else "right", no_wrap=True)
-        for head in headings
-    ]
-    rows = [
-        [cell for head, cell in zip(_COMPARISON_HEADINGS, _format_entry_cells(entry), strict=True) if head in headings]
-        for entry in comparison
-    ]
-    if sum(2 + max(map(len, cells)) for cells in zip(headings, *rows, strict=True)) <= console.width:
-        print_rows(console, columns, rows, padding=(0, 1, 0, 0))
+    cells = zip(*map(_format_entry_cells, comparison), strict=True)
+    columns = dict(zip(_COMPARISON_HEADINGS, cells, strict=True))
+    if not any(entry.violation >= 0 for entry in comparison):
+        del columns["violation"]
+    rows = list(zip(*columns.values(), strict=True))
+    if sum(2 + max(map(len, column)) for column in zip(columns, *rows, strict=True)) <= console.width:
+        print_rows(console, columns, rows, left=("method", "variables"), gap=1)
     else:  # too narrow for columns
-        for method, *cells in rows:
-            pairs = zip(headings[1:], cells, strict=True)
-            text = ", ".join(f"{head} {cell.replace(' ', '')}" for head, cell in pairs)
+        for method, *figures in rows:
+            pairs = zip([*columns][1:], figures, strict=True)
+            text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in pairs)
             console.print(Text(f"{method}: {text}"))
     for entry in comparison:
         if entry.note:
@@ -121,9 +113,9 @@ def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
     all_equal = len(set(counts)) == 1 < len(counts)
     return [
         entry.method,
-        f"{100 * entry.variance:.2f} %",
-        f"{100 * entry.adjusted_variance:.2f} %",
-        f"{100 * entry.share_of_pca:.1f} %",
+        f"{format_fixed_percent(entry.variance)} %",
+        f"{format_fixed_percent(entry.adjusted_variance)} %",
+        f"{format_fixed_percent(entry.share_of_pca, 1)} %",
         f"{entry.violation:.3g}",
         f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
         f"{entry.seconds:.2f}",

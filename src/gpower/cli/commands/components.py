@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Column
 
 from gpower._utils.text import format_count
 from gpower.cli.app import command
@@ -81,7 +80,7 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
         + [f"{percent * value:.3g}" for value in (pca, horn)]
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
-    print_rows(console, [Column(head, justify="right") for head in headings], rows)
+    print_rows(console, headings, rows, wrapped=headings)
     n_permutations, n_fitted = test.permuted_variance.shape
     evidence = f"more than chance at the level {test.level:g}, by up to {n_permutations} permuted tables"
     if test.n_components == n_fitted:
@@ -90,4 +89,7 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
     else:
         verb = "explains" if test.n_components == 1 else "explain"
         print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
-    print_line(console, f"{format_count(test.n_components_pca, 'ordinary component')} above Horn's line.")
+    horn = "mean of those of permuted tables"
+    print_line(
+        console, f"{format_count(test.n_components_pca, 'ordinary component')} (PCA) above Horn's line, the {horn}."
+    )

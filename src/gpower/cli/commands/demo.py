@@ -1,5 +1,7 @@
 """``gpower demo``: sparse components of two bundled tables, printed and drawn, and a report of one of them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,6 @@ from gpower.report.terminal import print_components
 
 if TYPE_CHECKING:
     from gpower import GPower
-    from gpower.datasets import Table
 
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
@@ -26,35 +27,32 @@ def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
     output : folder
         Folder of the two pictures and the report.
     """
+    from gpower import html_report
     from gpower.datasets import Table, load_pitprops, load_planted_expression
 
-    pitprops = load_pitprops()
-    table = Table(pitprops.correlation, pitprops.feature_names)
+    pitprops, expression = load_pitprops(), load_planted_expression()
     title = f"Pitprops: correlations of 13 measurements on {pitprops.n_samples} pit props (Jeffers 1967)"
-    _fit_and_show(sink, InputTable(table, output / "pitprops.png", is_covariance=True), _PITPROPS_CARDINALITY, title)
-
-    expression = load_planted_expression()
-    table = Table(expression.X, expression.feature_names, expression.sample_names)
+    correlations = InputTable(Table(pitprops.correlation, pitprops.feature_names), output / "pitprops.png", True)
+    _fit_and_show(sink, correlations, _PITPROPS_CARDINALITY, title)
     title = "Expression: 60 samples × 150 genes, made up, with modules of 8, 6 and 5 genes planted in noise"
-    model = _fit_and_show(sink, InputTable(table, output / "expression.png"), [8, 6, 5], title)
+    names: OptionValues = {"sample_names": expression.sample_names, "feature_names": expression.feature_names}
+    model = _fit_and_show(sink, InputTable(Table(expression.X, **names), output / "expression.png"), [8, 6, 5], title)
     for j, (module, genes) in enumerate(expression.modules.items()):
-        support = set(model.loadings(expression.feature_names)[j])
-        n_found = len(support & set(genes))
+        n_found = len(set(genes).intersection(model.loadings(expression.feature_names)[j]))
         sink.print_message(f"Component {j + 1} found {n_found} of the {len(genes)} {module} genes.")
-    _write_demo_report(sink, model, table, output / "report.html")
-
-
-def _write_demo_report(sink: OutputSink, model: "GPower", table: "Table", file: Path) -> None:
-    """Write the report of a model, and print how to open it."""
-    from gpower import html_report
-
-    names: OptionValues = {"sample_names": table.sample_names, "feature_names": table.feature_names}
-    try:
-        html_report(model, table.to_frame_or_array(), file, **names, title="Expression, made up")
-    except ImportError as error:
-        sink.print_notes(f"no report. {error}")
-    else:
+    file = output / "report.html"
+    with _print_if_missing(sink, "no report"):
+        html_report(model, Table(expression.X, **names).to_frame_or_array(), file, **names, title="Expression, made up")
         sink.print_message(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
+
+
+@contextmanager
+def _print_if_missing(sink: OutputSink, what: str) -> Iterator[None]:
+    """Print a note that something is not made if a package for it is missing."""
+    try:
+        yield
+    except ImportError as error:
+        sink.print_notes(f"{what}. {error}")
 
 
 def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[int], title: str) -> "GPower":
@@ -65,10 +63,7 @@ def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[i
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
     model, _ = fit_model(input_table, options, sink)
     sink.print_result(dict, lambda console: print_components(console, model, input_table.feature_names, title))
-    try:
+    with _print_if_missing(sink, "no picture"):
         save_figure(plot_loadings(model, input_table.feature_names), input_table.path)
-    except ImportError as error:
-        sink.print_notes(f"no picture. {error}")
-    else:
         sink.print_message(f"Picture: {input_table.path}\n")
     return model

@@ -5,7 +5,6 @@ import platform
 from importlib.util import find_spec
 
 from rich.console import Console
-from rich.table import Column
 
 from gpower import __version__
 from gpower._utils.optional import Requirement, read_requirements
@@ -84,10 +83,9 @@ def _print_installation(console: Console, content: dict[str, object], packages: 
     """Print versions and libraries as lines, packages as a table, and the remedies below it, unwrapped."""
     for name, value in content.items():
         print_line(console, f"{name:<8} {_format_setting(value)}")
-    headings = [Column(head, no_wrap=True) for head in ("for", "package", "at least", "found")]
-    print_rows(
-        console, headings, ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages)
-    )
+    headings = ("for", "package", "at least", "found")
+    rows = ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages)
+    print_rows(console, headings, rows, left=headings)
     for line in dict.fromkeys(f"{row['package']}: {row['remedy']}" for row in packages if row["remedy"]):
         print_line(console, line)
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.table import Column
 
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 _FIXED_COLUMNS_WIDTH = 55  # characters of all columns but gene set and which, and of the space between columns
 _MIN_GENES_WIDTH = 10  # characters of the column of genes
 _ENRICHMENT_HEADINGS = ("component", "gene set", "genes", "expected", "corrected p", "which")
-_ENRICHMENT_TEXT_HEADINGS = ("gene set", "which")
 _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top", "scope", "alpha")
 
 
@@ -134,7 +132,7 @@ def _print_enrichment(console: Console, result: "Enrichment", random_indices: "A
     n_enriched = f"{len(result.significant) or 'None'} of {n_sets} gene sets"
     where = "the component" if n_components == 1 else f"at least one of {n_components} components"
     scope = "per component" if result.scope == "component" else "over all components"
-    print_line(console, f"{n_enriched} enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
+    print_line(console, f"{n_enriched} are enriched in {where} (corrected p < {result.alpha:g}, corrected {scope}).")
     index = f"Pathway enrichment index: {result.index:.4f}"
     if random_indices is not None:
         mean = f"{random_indices.mean():.4f}, the average of {random_indices.size} draws"
@@ -147,16 +145,8 @@ def _print_enriched_sets(console: Console, records: Collection[OptionValues], ma
     longest = max(len(record["gene_set"]) for record in records)
     name_width = max(12, min(longest, console.width - _FIXED_COLUMNS_WIDTH - _MIN_GENES_WIDTH))
     genes_width = max(_MIN_GENES_WIDTH, console.width - _FIXED_COLUMNS_WIDTH - name_width)
-    columns = [
-        Column(
-            head,
-            justify="left" if head in _ENRICHMENT_TEXT_HEADINGS else "right",
-            no_wrap=head != "gene set",
-            overflow="fold",
-        )
-        for head in _ENRICHMENT_HEADINGS
-    ]
-    print_rows(console, columns, _format_set_rows(records, genes_width, max_sets), padding=(0, 1))
+    rows = _format_set_rows(records, genes_width, max_sets)
+    print_rows(console, _ENRICHMENT_HEADINGS, rows, left=("gene set", "which"), wrapped=("gene set",), gap=2)
 
 
 def _format_set_rows(records: Collection[OptionValues], genes_width: int, max_sets: int) -> Iterator[list[str]]:

@@ -16,9 +16,9 @@ from gpower.cli.options import (
     infer_n_components,
     merge_solver_options,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, SampleMetadata, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
-from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
+from gpower.report.terminal import collect_fitted_attributes, compute_score_columns, print_components, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower
@@ -47,9 +47,11 @@ _CROSS_VALIDATION_FLAGS = override_flags(
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
 )
 
-#: Above this chosen number a note says that the variables are no list to read.
+#: Above this chosen number a note says that the variables are too many to read.
 MAX_READABLE_NUMBER = 100
 
+#: The ordinary components of a larger table, which would take more than about a second, are not computed.
+_MAX_ORDINARY_MULTIPLICATIONS = 2e10
 #: Where the data are read and the fit runs.
 _PLACE_FLAGS = group_flags(
     Flag("cache", "folder", help="Decode a compressed store once into this folder, and read it from there."),
@@ -100,14 +102,17 @@ def fit(
 
     infer_n_components(options)
     loaded = load_table(data, reading, options, sink).decode_to_cache(place["cache"], place["scheduler"], sink)
-    removed = read_sample_metadata(loaded, metadata, sink).removed
+    samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
+    removed = samples.removed
     with loaded.share_with_cluster(place["scheduler"]) as shared:
         if options["cardinality"] == "auto":
             options["cardinality"] = choose_cardinality(shared, options, choice, removed, sink)
         model, notes = fit_model(shared, options, sink, removed, place["device"])
+        notes += _find_batches(model, shared, samples, sink)
+        ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
-            lambda console: print_components(console, model, shared.feature_names, shared.title, top),
+            lambda console: print_components(console, model, shared.feature_names, shared.title, top, ordinary_share),
         )
         sink.write_files(
             lambda folder: write_results(
@@ -147,6 +152,35 @@ def fit_model(
     return model, doubts
 
 
+def _find_batches(model: "GPower", input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:
+    """Return notes on columns of the metadata that look like batches and explain components, and print them."""
+    if not samples.columns:
+        return []
+    import numpy as np
+
+    from gpower.analysis.association import associate
+    from gpower.report.doubts import find_batch_doubts
+
+    _, *scores = compute_score_columns(model, input_table.table, samples.removed).values()
+    notes = list(find_batch_doubts(associate(np.column_stack(scores), samples.columns)))
+    sink.print_notes(*notes)
+    return notes
+
+
+def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: OptionValues) -> float | None:
+    """Return the share of the variance that as many ordinary components explain; None if that would take long."""
+    n_samples, n_features = input_table.table.X.shape
+    multiplications = n_samples * n_features * min(n_samples, n_features)
+    if input_table.storage != "memory" or model.balance or multiplications > _MAX_ORDINARY_MULTIPLICATIONS:
+        return None
+    from gpower.plotting.scree import compute_pca_shares
+
+    given = {} if input_table.is_covariance else removed  # the model knows which variables of a covariance they are
+    with collect_warnings():  # the fit has printed them
+        residual_model, X = model.remove_covariates(input_table.table.to_frame_or_array(), **given)
+        return float(compute_pca_shares(residual_model, X).sum())
+
+
 def choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
 ) -> list[int]:
@@ -175,18 +209,17 @@ def choose_cardinality(
         model.fit(input_table.table.to_frame_or_array(), **removed)
     chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
     choices = ", ".join(
-        f"{number} (or {first} to {last})" if first < last else str(number)
+        f"{number} ({first} to {last} would do as well)" if first < last else str(number)
         for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
     )
     unit = "variables" if options["groups"] is None else "groups"
-    brackets = "; numbers in brackets would do as well" * ("(" in choices)
     sink.print_notes(
-        f"{unit} per component, chosen by {cv_options['criterion']} in {cv_options['cv']} folds: {choices}. The "
-        f"criterion is the {_CRITERION_WORDS[cv_options['criterion']]}{brackets}."
+        f"{unit} per component, chosen by cross-validation in {cv_options['cv']} folds: {choices}. They have the "
+        f"largest {_CRITERION_WORDS[cv_options['criterion']]} (--criterion {cv_options['criterion']})."
     )
     if max(chosen) > MAX_READABLE_NUMBER:
         sink.print_notes(
-            f"{max(chosen)} {unit} are no list to read: so many contribute alike that each adds variance of held-out "
+            f"{max(chosen)} {unit} are too many to read as a list: each of them adds variance of held-out "
             "samples. For a list give a number, such as -k 25."
         )
     return chosen

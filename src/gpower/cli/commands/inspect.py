@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.table import Column
 
 from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
@@ -25,7 +24,7 @@ def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 
     Parameters
     ----------
     model : path
-        File written by gpower fit -o, gpower path -o or save().
+        File written by gpower fit -o or gpower path -o, or saved in Python.
     as_json : bool
         Print all of it as JSON.
     top : int
@@ -50,18 +49,18 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
     print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
     if "components_" in arrays:
         model = load_model(path)
-        names = "named" if hasattr(model, "feature_names_in_") else "without names"
-        print_line(console, f"{model.components_.shape[1]} variables, {names}; {float(model.n_samples_):g} samples")
+        names = "with names" if hasattr(model, "feature_names_in_") else "without names"
+        print_line(console, f"{model.components_.shape[1]} variables {names}; {float(model.n_samples_):g} samples")
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
-        columns = [Column(head, justify="right") for head in ("component", "variables", "variance")]
-        print_rows(console, [*columns, Column("largest loadings")], rows)
+        headings = ("component", "variables", "variance", "largest loadings")
+        print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
         for line in describe_groups_used(model):
             print_line(console, line)
     elif "grid" in arrays:
         grid = arrays["grid"]
         print_line(console, f"{grid.size} points of {header['kind']}, {grid[0]:g} to {grid[-1]:g}")
     else:
-        print_line(console, f"It holds {format_names(sorted(arrays))}")
+        print_line(console, f"It contains {format_names(sorted(arrays))}")
     params = _find_changed_params(header).items()
     options = ", ".join(f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}" for name, value in params)
     print_line(console, f"Options: {options or 'as by default'}")

@@ -47,7 +47,7 @@ def path(
     output : folder, optional
         Write path.csv and path.npz into this folder.
     plot : path, optional
-        Draw variance against cardinality into this .png, .pdf or .svg.
+        Draw the variance for every number of variables into this .png, .pdf or .svg.
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
@@ -60,7 +60,7 @@ def path(
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
     loaded = load_table(data, reading, options, sink)
     removed = read_sample_metadata(loaded, metadata, sink).removed
-    with sink.print_warnings(), sink.show_progress_bar("walking the path") as update:
+    with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:
         result = sparsity_path(loaded.table.to_frame_or_array(), **options, **removed, resume=earlier, progress=update)
     is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
     if earlier is not None and is_finished:

@@ -69,6 +69,8 @@ def plot(
                 file_names.append(f"{name}.{suffix}")
             except ValueError as error:  # go on with the other pictures
                 sink.print_notes(f"no {name}. {error}")
+    if not file_names:
+        raise ValueError("No picture could be drawn, for the reasons above.")
     sink.print_message(f"Wrote {', '.join(file_names)} into {output}.")
 
 

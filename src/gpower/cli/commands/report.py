@@ -133,7 +133,7 @@ def _compute_results(
     params = get_constructor_params(model)
     m = model.n_components_
     if requested["path"]:
-        with sink.show_progress_bar("walking the path") as update:
+        with sink.show_progress_bar("fitting every number of variables") as update:
             path_params = {name: value for name, value in params.items() if name not in _PARAMS_NOT_OF_A_PATH}
             grid = None if params["constraint"] is None else _make_constrained_grid(model)
             yield gpower.sparsity_path(X, n_components=m, cardinalities=grid, **path_params, **removed, progress=update)
@@ -146,7 +146,7 @@ def _compute_results(
             test_params = {name: params[name] for name in COMPONENT_TEST_PARAMS}
             yield gpower.component_test(X, m, **test_params, **removed, progress=update)
     if requested["certify"]:
-        with sink.show_progress("proving"):
+        with sink.show_progress("computing upper bounds"):
             yield gpower.certify(model, X, **removed)
     if gmt is not None:
         enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
