@@ -117,6 +117,23 @@ def test_one_of_several_arrays(gpower, tmp_path):
     assert read_components(gpower, hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
 
 
+def test_a_virtual_dataset(gpower, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["X"] = X
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource("a.h5", "X", X.shape)
+    with h5py.File(tmp_path / "x.h5", "w") as file:
+        file.create_virtual_dataset("X", layout)
+    assert_refused(gpower("fit", tmp_path / "x.h5"), "it is a virtual dataset", "read it with --virtual")
+    found = gpower("fit", tmp_path / "x.h5", "-k", 6, "--virtual", "--json")
+    np.testing.assert_allclose(components(found), GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
+    found = gpower("fit", tmp_path / "x.h5", "--virtual", "--scheduler", "tcp://127.0.0.1:9")
+    assert_refused(found, "--virtual is for this machine")
+    (tmp_path / "x.csv").write_text("a,b\n1,2\n3,4\n")
+    assert_refused(gpower("fit", tmp_path / "x.csv", "--virtual"), "--virtual is for HDF5 files")
+
+
 def test_a_small_file_is_read_into_memory(gpower, tmp_path):
     found = read_components(gpower, npy(tmp_path), "-k", 6)
     np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-10)

@@ -107,6 +107,54 @@ def test_the_audit_never_passes_without_a_database(capsys, packages, status, sai
     assert said in capsys.readouterr().out
 
 
+def test_the_audit_says_when_versions_cannot_be_resolved(capsys, monkeypatch):
+    monkeypatch.setattr(audit, "compile_requirements", lambda resolution, target: "no index")
+    assert audit.audit("highest", None) == 2
+    assert capsys.readouterr().out == "highest: NOT CHECKED: the versions could not be resolved (no index).\n"
+
+
+class TestAuditWithAFolder:
+    """Advisories in the OSV format are looked up without a network."""
+
+    RANGES = (({"introduced": "0"}, {"fixed": "2.0"}), ({"introduced": "3.1"}, {"last_affected": "3.2"}))
+
+    def write(self, folder, **fields):
+        ranges = [{"type": "ECOSYSTEM", "events": list(events)} for events in self.RANGES]
+        affected = {"package": {"ecosystem": "PyPI", "name": "Made.Up"}, "ranges": ranges, "versions": ["9.9"]}
+        (folder / "CVE-0.json").write_text(json.dumps({"id": "CVE-0", "affected": [affected], **fields}))
+
+    @pytest.mark.parametrize(
+        ("version", "is_affected"),
+        [("0.1", True), ("1.9", True), ("2.0", False), ("3.0", False), ("3.2", True), ("3.3", False), ("9.9", True)],
+    )
+    def test_ranges_and_versions(self, tmp_path, version, is_affected):
+        self.write(tmp_path)
+        other, found = audit.look_up_in_folder(tmp_path, {"other": "1.0", "made_up": version})
+        assert not other["vulns"]
+        assert found["vulns"] == ([{"id": "CVE-0", "fix_versions": ["2.0"]}] if is_affected else [])
+
+    def test_withdrawn_ones_do_not_count(self, tmp_path):
+        self.write(tmp_path, withdrawn="2026-01-01T00:00:00Z")
+        assert audit.look_up_in_folder(tmp_path, {"made-up": "1.0"}) == [
+            {"name": "made-up", "version": "1.0", "vulns": []}
+        ]
+
+    def test_an_empty_folder_never_passes(self, tmp_path, capsys):
+        assert audit.report("highest", audit.look_up_in_folder(tmp_path, {"made-up": "1.0"})) == 2
+        assert "NOT CHECKED" in capsys.readouterr().out
+
+    @pytest.mark.parametrize(("name", "status"), [("numpy", 1), ("made-up", 0)])
+    def test_known_versions_are_used_without_an_index(self, tmp_path, capsys, monkeypatch, name, status):
+        affected = {"package": {"name": name}, "versions": ["1.26"]}
+        (tmp_path / "x.json").write_text(json.dumps({"id": "CVE-1", "affected": [affected]}))
+        monkeypatch.setattr(audit, "compile_requirements", lambda resolution, target: "no index")
+        assert audit.audit("lowest-direct", tmp_path) == status
+        text = capsys.readouterr().out
+        assert "could not be resolved (no index)" in text
+        assert ("numpy 1.26: CVE-1, fixed in no version" in text) == bool(status)
+        assert audit.audit("highest", tmp_path) == 0
+
+
 @pytest.mark.parametrize(
     ("package", "least"), [("jinja2", (3, 1, 6)), ("h5py", (3, 13)), ("distributed", (2026, 1, 0))]
 )

@@ -313,12 +313,18 @@ class TestOurOwn:
         with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
             GPower.load(model)
 
+    @pytest.mark.parametrize("name", ["header", "gamma_", "converged_", "notes_"])
+    def test_whatever_is_missing_is_named(self, model, name):
+        pack(model, {each: data for each, data in members(model).items() if each != f"{name}.npy"})
+        with pytest.raises(ModelFileError, match=rf"model\.npz' is .*it has no {name}"):
+            GPower.load(model)
+
     def test_a_cross_validated_model_without_its_choice(self, tmp_path):
         path = tmp_path / "cv.npz"
         GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path)
         content = members(path)
         pack(path, {name: data for name, data in content.items() if not name.startswith("best_params_")})
-        with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it makes no GPowerCV"):
+        with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it has no best_params_:"):
             GPowerCV.load(path)
 
     @pytest.mark.parametrize(

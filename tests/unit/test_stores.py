@@ -410,7 +410,7 @@ class TestOtherFiles:
         layout[:] = h5py.VirtualSource(elsewhere / "secret.h5", "X", X.shape)
         with h5py.File(path, "w") as file:
             file.create_virtual_dataset("X", layout)
-        self.refused(path, "X: it is a virtual dataset")
+        self.refused(path, "X: it is a virtual dataset", "read it with virtual=True")
         with h5py.File(path) as file:  # whoever opens it has decided to read it
             np.testing.assert_array_equal(open_source(file["X"]).read_slice(0, P), X)
 
@@ -465,6 +465,128 @@ class TestOtherFiles:
         path = tmp_path / "x.zarr"
         path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
         self.refused(path, "a zarr store is a folder; files of references to other files are not read")
+
+
+class TestVirtualDatasets:
+    """With virtual=True a virtual dataset is read if all its sources are in the folder of its file, or below it."""
+
+    def write(self, path, *source_names, shape=X.shape, source_key="X"):
+        """Write a virtual dataset of two halves, the upper one from the first source."""
+        h5py = pytest.importorskip("h5py")
+        layout = h5py.VirtualLayout((shape[0] * len(source_names), shape[1]), X.dtype, filename=str(path))
+        for i, name in enumerate(source_names):
+            layout[i * shape[0] : (i + 1) * shape[0]] = h5py.VirtualSource(name, source_key, shape)
+        with h5py.File(path, "w") as file:
+            file.create_virtual_dataset("X", layout, fillvalue=-1)
+        return path
+
+    def source(self, path, **arrays):
+        path.parent.mkdir(exist_ok=True)
+        hdf5(path, **{name: (array, {}) for name, array in (arrays or {"X": X}).items()})
+        return path
+
+    def refused(self, path, *words):
+        with pytest.raises(StoreError) as caught:
+            open_source(path, virtual=True)
+        for word in (str(path), *words):
+            assert word in str(caught.value)
+
+    @pytest.mark.parametrize("absolute", [False, True])
+    def test_sources_in_the_folder_are_read(self, tmp_path, monkeypatch, absolute):
+        names = [self.source(tmp_path / "a.h5"), self.source(tmp_path / "part" / "b.h5")]
+        path = self.write(tmp_path / "x.h5", *(str(name if absolute else name.relative_to(tmp_path)) for name in names))
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")  # sources are looked for beside the file, not in the working folder
+        source = open_source(path, virtual=True)
+        np.testing.assert_array_equal(source.read_slice(0, 2 * P), np.vstack([X, X]))
+        model = GPower(2, cardinality=3, memory_limit=LIMIT).fit(source)
+        np.testing.assert_allclose(model.components_, GPower(2, cardinality=3).fit(np.vstack([X, X])).components_)
+
+    def test_a_link_to_the_file_reads_the_sources_beside_the_file(self, tmp_path):
+        self.source(tmp_path / "real" / "a.h5")
+        self.write(tmp_path / "real" / "x.h5", "a.h5")
+        self.source(tmp_path / "a.h5", X=X + 1)  # beside the link
+        (tmp_path / "x.h5").symlink_to(tmp_path / "real" / "x.h5")
+        np.testing.assert_array_equal(open_source(tmp_path / "x.h5", virtual=True).read_slice(0, P), X)
+
+    @pytest.mark.parametrize(
+        "how", ["absolute", "relative", "through a link to the file", "through a link to a folder"]
+    )
+    def test_sources_outside_the_folder_are_refused(self, tmp_path, how):
+        secret = self.source(tmp_path / "elsewhere" / "secret.h5")
+        folder = tmp_path / "own"
+        folder.mkdir()
+        (folder / "link.h5").symlink_to(secret)
+        (folder / "links").symlink_to(secret.parent)
+        names = {"absolute": str(secret), "relative": "../elsewhere/secret.h5"}
+        names |= {"through a link to the file": "link.h5", "through a link to a folder": "links/secret.h5"}
+        self.refused(self.write(folder / "x.h5", names[how]), "X: its source 'X' in", "is outside the folder", "own")
+
+    def test_sources_that_refer_to_other_files_are_refused(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        self.source(tmp_path / "a.h5")
+        self.write(tmp_path / "nested.h5", "a.h5")
+        self.refused(
+            self.write(tmp_path / "x.h5", "nested.h5"), "its source 'X' in 'nested.h5' is a virtual dataset itself"
+        )
+        with h5py.File(tmp_path / "linked.h5", "w") as file:
+            file["X"] = h5py.ExternalLink("/etc/secret.h5", "/X")
+        self.refused(self.write(tmp_path / "y.h5", "linked.h5"), "is an external link to", "secret.h5")
+
+    def test_sources_that_are_missing_or_too_small_are_refused(self, tmp_path):
+        self.refused(self.write(tmp_path / "1.h5", "a.h5"), "its source 'X' in 'a.h5' is missing")
+        self.source(tmp_path / "b.h5", Y=X)
+        self.refused(self.write(tmp_path / "2.h5", "b.h5"), "its source 'X' in 'b.h5' is missing")
+        self.source(tmp_path / "c.h5", X=X[1:])
+        self.refused(self.write(tmp_path / "3.h5", "c.h5"), "'c.h5' is missing, or smaller than the part")
+
+    def test_a_series_of_files_is_refused(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        unlimited = h5py.h5s.UNLIMITED
+        part, whole = h5py.h5s.create_simple(X.shape), h5py.h5s.create_simple(X.shape, (unlimited, N))
+        whole.select_hyperslab((0, 0), (unlimited, 1), (P, N), (P, N))
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_virtual(whole, b"part-%b.h5", b"X", part)
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            h5py.h5d.create(file.id, b"X", h5py.h5t.NATIVE_DOUBLE, whole, properties)
+        self.refused(tmp_path / "x.h5", "its source 'X' in 'part-%b.h5' is a series of files")
+
+    def test_other_folders_of_the_environment_are_refused(self, tmp_path, monkeypatch):
+        self.source(tmp_path / "a.h5")
+        monkeypatch.setenv("HDF5_VDS_PREFIX", "/etc")
+        self.refused(self.write(tmp_path / "x.h5", "a.h5"), "HDF5_VDS_PREFIX", "unset this variable")
+
+    def test_a_source_that_changed_is_decoded_again(self, tmp_path):
+        changed = np.array(np.vstack([X] * 4))
+        changed[2 * P] += 1  # not among the first and last numbers, which are compared in any case
+        self.source(tmp_path / "a.h5", X=np.vstack([X] * 4))
+        path = self.write(tmp_path / "x.h5", "a.h5", shape=changed.shape)
+        cache_store(open_source(path, virtual=True), tmp_path / "cache")
+        self.source(tmp_path / "a.h5", X=changed)
+        copy = cache_store(open_source(path, virtual=True), tmp_path / "cache")
+        np.testing.assert_array_equal(copy.read_slice(0, 4 * P), changed)
+
+    def test_gaps_are_noticed(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        self.source(tmp_path / "a.h5")
+        layout = h5py.VirtualLayout((P + 1, N), X.dtype)
+        layout[:P] = h5py.VirtualSource("a.h5", "X", X.shape)
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            file.create_virtual_dataset("X", layout, fillvalue=-1)
+        with pytest.warns(UserWarning, match=rf"{N} of {(P + 1) * N} numbers have no source and read as -1"):
+            assert open_source(tmp_path / "x.h5", virtual=True).shape == (P + 1, N)
+
+    def test_unwritten_chunks_of_a_source_are_noticed(self, tmp_path):
+        h5py = pytest.importorskip("h5py")
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("X", X.shape, X.dtype, chunks=(P, 1))
+        with pytest.warns(UserWarning, match=rf"'a.h5'.*{N} of {N} chunks are not stored"):
+            open_source(self.write(tmp_path / "x.h5", "a.h5"), virtual=True)
+
+    def test_other_files_have_none(self, tmp_path):
+        self.refused(STORES["npy"](tmp_path, X), "virtual=True is for HDF5 files")
+        path = self.source(tmp_path / "a.h5")
+        np.testing.assert_array_equal(open_source(path, virtual=True).read_slice(0, P), X)
 
 
 def test_which_files_are_read_in_blocks(tmp_path, monkeypatch):

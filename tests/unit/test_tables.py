@@ -2,6 +2,7 @@
 
 import gzip
 import sys
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -133,6 +134,22 @@ class TestText:
         X = np.arange(3000.0).reshape(1000, 3)
         np.savetxt(tmp_path / "t.csv", X, delimiter=",")
         assert_table(read_table(tmp_path / "t.csv"), numbers=X)
+
+    def test_the_cells_of_a_wide_table_are_not_kept(self, tmp_path, monkeypatch):
+        """Reading takes at most four times the memory of the numbers and names."""
+        monkeypatch.setattr("gpower.io.tables.delimited._MAX_LOOKAHEAD_CELLS", 10_000)
+        X = np.random.default_rng(0).standard_normal((60, 10_000)).round(4)
+        names = [f"g{j}" for j in range(10_000)]
+        lines = [",".join(["id", *names]), *(f"s{i}," + ",".join(map(str, row)) for i, row in enumerate(X))]
+        (tmp_path / "x.csv").write_text("\n".join(lines))
+        tracemalloc.start()
+        try:
+            table = read_table(tmp_path / "x.csv")
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        np.testing.assert_array_equal(table.X, X)
+        assert peak < 4 * (X.nbytes + sum(map(sys.getsizeof, names)))
 
 
 class TestTextErrors:

@@ -16,12 +16,16 @@ import sklearn
 
 from gpower._utils.arrays import to_numpy
 from gpower._utils.files import FileError, format_error_line, refuse_pipe, write_file_atomically
+from gpower._utils.text import format_names
 from gpower.io.stores.npy import read_npz
 
 MODEL_FORMAT, MODEL_FORMAT_VERSION = "gpower-model", 1
 
 #: The only key of a JSON object that stores a dictionary as pairs, because its keys are not all text.
 KEY_VALUE_PAIRS_KEY = "pairs of keys and values"
+
+#: Field of the header that lists the arrays of the file.
+_ARRAY_NAMES_FIELD = "arrays"
 
 ModelHeader: TypeAlias = dict[str, Any]  # values that JSON can store
 
@@ -35,7 +39,12 @@ def write_model(path: str | os.PathLike[str], header: ModelHeader, arrays: dict[
     from gpower import __version__
 
     versions = {"gpower": __version__, "numpy": np.__version__, "scikit-learn": sklearn.__version__}
-    preamble = {"format": MODEL_FORMAT, "version": MODEL_FORMAT_VERSION, "written_by": versions}
+    preamble = {
+        "format": MODEL_FORMAT,
+        "version": MODEL_FORMAT_VERSION,
+        "written_by": versions,
+        _ARRAY_NAMES_FIELD: list(arrays),  # so that a reader can name an array that was lost
+    }
     text = json.dumps(to_json_value(preamble | header))
     with write_file_atomically(Path(path)) as temp_path, temp_path.open("wb") as handle:
         np.savez_compressed(handle, **{"header": np.frombuffer(text.encode(), np.uint8), **arrays})  # type: ignore[arg-type]
@@ -90,13 +99,17 @@ def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.
         raise ModelFileError(f"{problem}; give the model.npz that gpower fit -o or model.save(path) wrote.")
     try:
         arrays = read_npz(source)
+        if "header" not in arrays:
+            raise ValueError("it has no header")
         header = json.loads(arrays.pop("header").tobytes(), object_hook=_restore_mapping_keys)
     except Exception as error:  # a damaged archive can raise anything
-        problem = f"{str(source)!r} is truncated or not a gpower model ({format_error_line(error)})"
+        reason = format_error_line(error).removeprefix(f"{source}: ")
+        problem = f"{str(source)!r} is truncated or not a gpower model ({reason})"
         raise ModelFileError(f"{problem}; write one with model.save(path).") from None
     if not isinstance(header, dict) or header.get("format") != MODEL_FORMAT:
         raise ModelFileError(f"{str(source)!r} is a NumPy archive but not a gpower model.")
-    check_header_fields(source, header, {"version": int, "class": str})
+    header.setdefault(_ARRAY_NAMES_FIELD, [])  # earlier files have no such field
+    check_header_fields(source, header, {"version": int, "class": str, _ARRAY_NAMES_FIELD: list})
     if header["version"] > MODEL_FORMAT_VERSION:
         raise ModelFileError(
             f"{str(source)!r} was written by a newer gpower: its format is {header['version']}, "
@@ -157,6 +170,9 @@ def read_saved_object(path: str | os.PathLike[str], class_name: str) -> tuple[Mo
     header, arrays = read_model(path)
     if header["class"] != class_name:
         raise ModelFileError(f"{str(path)!r} holds a {header['class']}, not a {class_name}; load it with that class.")
+    lost = [str(name) for name in header[_ARRAY_NAMES_FIELD] if str(name) not in arrays]
+    if lost:
+        raise ModelFileError(f"{str(path)!r} is damaged: it has no {format_names(lost)}.")
     values: dict[str, Any] = {}
     for name, array in arrays.items():
         table, _, column = name.rpartition(":")

@@ -98,7 +98,7 @@ def _compute_store_fingerprint(source: MatrixSource) -> str:
         source.axis,
         source.nnz,
         source.feature_names,
-        get_storage_state(source.storage_path),
+        get_storage_state(source),
     )
     digest = hashlib.sha256(repr(state).encode())
     n_lines = source.shape[source.axis]

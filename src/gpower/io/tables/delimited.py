@@ -37,8 +37,8 @@ from gpower.io.tables.text_file import (
 
 _QUOTED_PATTERN = re.compile(r'"[^"]*"')
 _NUMBER_LIKE_PATTERN = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
-# Limits on the first rows that decide where the names are.
-_MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = 200, 1_000_000
+# Limits on the first rows that decide where the names are; the limit on cells does not hold for the first few rows.
+_MIN_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = 3, 200, 400_000
 
 
 def read_delimited(file: TableFile) -> Table:
@@ -142,7 +142,7 @@ def _take_first_rows(rows: Iterator[NumberedRow]) -> list[NumberedRow]:
     for line, cells in islice(rows, _MAX_LOOKAHEAD_ROWS):
         first_rows.append((line, cells))
         n_cells += len(cells)
-        if n_cells > _MAX_LOOKAHEAD_CELLS:
+        if n_cells > _MAX_LOOKAHEAD_CELLS and len(first_rows) >= _MIN_LOOKAHEAD_ROWS:
             break
     return first_rows
 
@@ -180,13 +180,18 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
     first_cells = [cell.strip() for cell in first_rows[0][1]]
     has_header = is_header_row(first_cells) if file.header is None else file.header
     headings = first_cells if has_header else []
-    samples = first_rows[1:] if has_header else first_rows
-    if not samples:
+    if has_header:
+        del first_rows[0]
+    if not first_rows:
         raise TableError(file.path, "the file has a header and no samples below it")
-    layout = _detect_layout(file, headings, samples)
-    first_line = samples[0][0]
-    max_length = max(sum(map(len, cells)) + len(cells) for _, cells in samples)
-    X, sample_names = read_with_arrow(layout, first_line, max_length) or _parse_all_rows(layout, chain(samples, rows))
+    layout = _detect_layout(file, headings, first_rows)
+    first_line = first_rows[0][0]
+    max_length = max(sum(map(len, cells)) + len(cells) for _, cells in first_rows)
+    first_rows.reverse()
+    parsed_first = (first_rows.pop() for _ in range(len(first_rows)))  # cells take many times the memory of numbers
+    X, sample_names = read_with_arrow(layout, first_line, max_length) or _parse_all_rows(
+        layout, chain(parsed_first, rows)
+    )
     feature_names = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
     return Table(X, feature_names, sample_names or None)
 
@@ -303,7 +308,8 @@ def _detect_layout(file: TableFile, headings: list[str], rows: Sequence[Numbered
     if headings and file.index_col is None and _lacks_corner_heading(headings, rows):
         headings = ["", *headings]
     n_columns = len(headings or rows[0][1])
-    columns_by_name = {name: j for j, name in enumerate(make_names_unique(headings))}
+    is_selected = bool(file.drop) or file.index_col is not None
+    columns_by_name = {name: j for j, name in enumerate(make_names_unique(headings))} if is_selected else {}
     dropped = file.find_dropped_columns(columns_by_name, n_columns)
     columns = [j for j in range(n_columns) if j not in dropped]
     text = [j for j in columns if all(j < len(cells) and is_text_cell(cells[j]) for _, cells in rows)]

@@ -60,7 +60,7 @@ class StreamedMatrix(BlockMatrix):
         self.column_shift: Array | None = None
         block_bytes = min(self.memory_limit / MAX_BLOCKS_IN_MEMORY, MAX_BLOCK_BYTES)
         self.block_edges = np.array(source.compute_block_edges(block_bytes))
-        self.source_state = get_storage_state(source.storage_path)
+        self.source_state = get_storage_state(source)
 
     def map_blocks(self, function: BlockFunction[R], arguments: Sequence[BlockArguments]) -> list[R]:
         """Return the results of a function for all blocks with arguments, in the order of the blocks."""
@@ -90,7 +90,7 @@ class StreamedMatrix(BlockMatrix):
                 yield function(block, *block_arguments)
         finally:
             reader.shutdown(wait=False, cancel_futures=True)  # Ctrl-C does not wait for a slow disk
-        if get_storage_state(self.source.storage_path) != self.source_state:
+        if get_storage_state(self.source) != self.source_state:
             raise StoreError(
                 f"{self.source.name}: the store was changed while it was read, so that the result would mix two "
                 "versions of the data. Fit again when nothing writes to the store."
