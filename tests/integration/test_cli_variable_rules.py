@@ -183,7 +183,7 @@ class TestTransformAndInspect:
     def test_inspect_describes_a_model(self, gpower, model):
         result = gpower.succeed("inspect", model)
         written = f"a GPower, format 1, written by gpower {__version__}"
-        for part in (written, "150 variables, named", "cardinality=6", NAMES[0]):
+        for part in (written, "150 variables with names", "cardinality=6", NAMES[0]):
             assert part in result.stdout
         summary = gpower.read_json("inspect", model)
         assert summary["class"] == "GPower"

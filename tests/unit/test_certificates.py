@@ -320,7 +320,10 @@ class TestEstimator:
 
     @pytest.mark.parametrize(
         ("options", "sentence"),
-        [({"certify": "yes"}, "certify='yes'"), ({"certify": True, "variance": "l1"}, "not the objective of variance")],
+        [
+            ({"certify": "yes"}, "certify='yes'"),
+            ({"certify": True, "variance": "l1"}, "certify=True excludes variance='l1'"),
+        ],
     )
     def test_models_that_cannot_be_certified_are_refused_before_the_fit(self, options, sentence):
         with pytest.raises(ValueError, match=sentence):
