@@ -1,6 +1,6 @@
 """Local search: replace a solution by a better neighbour until there is none.
 
-`search_locally` is the only loop. What a neighbour is, and when it is better, is a function:
+`search_locally` is the only loop. A function, passed as an argument, finds a better neighbour:
 
 ============================ ==================== ======================================================================
 function                     solution             neighbours

@@ -1,7 +1,7 @@
-"""Sketch a matrix: replace the samples by a few combinations of them that preserve what many columns share.
+"""Sketch a matrix: replace the samples by a few combinations of them that preserve the variance shared by many columns.
 
-Races of many starts are cheap on a sketch. Its columns of large norm are better starts than those of the matrix, above
-all on standardised data, whose columns have equal norms.
+Many starts are compared at low cost on a sketch. Its columns of large norm are better starts than those of the matrix,
+in particular on standardised data, whose columns have equal norms.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``combine(T)`` is A T for T of shape
 (n, m), and ``correlate(Y)`` is AᵀY for sample-space vectors Y of shape (p, m). Both results are where the matrix is, on
