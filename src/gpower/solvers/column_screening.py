@@ -39,8 +39,8 @@ from gpower.solvers.ascent import Callback, maximize
 MAX_PRODUCT_COLUMNS = 4000
 #: Largest number of samples in the subset; the standard error of a correlation is then 0.03.
 MAX_SCREENING_SAMPLES = 1000
-#: Smallest number of samples that tell a module from noise. If the columns are too many for the limit above even with
-#: so few samples, only the columns of largest norm are scored.
+#: Smallest number of samples that distinguishes a module from noise. If the columns are too many for
+#: MAX_PRODUCT_COLUMNS even with so few samples, only the columns of largest norm are scored.
 MIN_SCREENING_SAMPLES = 64
 #: Largest column norm, and the inverse of the smallest, whose fourth power single precision can represent.
 MAX_FLOAT32_NORM = 1e5

@@ -178,7 +178,7 @@ def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
 
     `covariance_index`, (r,) of int, is the covariance in S, (q, n, n), of each support. No support is empty.
 
-    A swap is judged by the variance of the old loadings without one variable, combined with the new variable in the
+    A swap is evaluated by the variance of the old loadings without one variable, combined with the new variable in the
     best proportion. It is a lower bound on the variance after the swap, so that every swap is a gain.
     """
     supports, active, n = supports.copy(), np.arange(len(supports)), S.shape[1]

@@ -288,7 +288,7 @@ def race_starts(
 ) -> list[Point]:
     """Return the best starts of one unit, with distinct supports.
 
-    All starts make a few steps as one batch, then the best third goes on, until no more than `n_finalists` are left.
+    All starts make a few steps as one batch, then the best third continues, until at most `n_finalists` are left.
 
     Parameters
     ----------
