@@ -52,7 +52,7 @@ def head(title: str, *cells: str) -> None:
 
 
 def gaps(certificate: Certificate) -> Iterator[str]:
-    """Return the gap of every bound in % of the value, or a dash for a bound that was not computed."""
+    """Yield the gap of every bound in % of the value, or a dash for a bound that was not computed."""
     found = {bound.method: bound.value / certificate.value - 1 for bound in certificate.bounds}
     for method in METHODS:
         yield percent(max(found[method], 0)).removesuffix("%") if method in found else "–"

@@ -119,7 +119,7 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
 
 @contextmanager
 def two_workers() -> Iterator[Any]:
-    """Return a client of two local workers of one thread each."""
+    """Yield a client of two local workers of one thread each."""
     import distributed
 
     with (

@@ -135,7 +135,7 @@ def compete(
 
 
 def record(row: Measurement, answer: Answer, ruler: VarianceRuler) -> None:
-    """Return the measurements without times, computed in the same way for every solver."""
+    """Set the measurements of a row other than times, computed in the same way for every solver."""
     row.objective, row.passes = answer.objective, answer.passes
     row.cardinality = int(np.count_nonzero(answer.Z))
     row.variance = ruler.share(answer.Z)
