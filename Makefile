@@ -1,20 +1,20 @@
-# make demo   the main job on bundled data, with pictures and a report
-# make test   lint, types, import layers and the tests that protect every behaviour (test-matrix: on every Python found)
+# make demo   the main features on bundled data, with figures and a report
+# make test   lint, types, import layers and the tests that protect every behaviour (test-matrix: on every installed Python)
 # make test-all   make test, then the slow tests: statistics, recovery, faults, properties with many examples
-# make test-lowest   the whole suite on exactly the lowest versions that are declared
-# make test-next   the whole suite on the newest versions of everything, pre-releases included
-# make test-shuffled   the whole suite in another order, which SEED=number repeats
+# make test-lowest   the whole suite on exactly the lowest declared versions
+# make test-next   the whole suite on the newest versions, pre-releases included
+# make test-shuffled   the whole suite in random order, which SEED=number repeats
 # make test-kernels   the answers of the kernels of OpenBLAS that this processor runs, with 1 and 2 threads
 # make mutants   how many small changes of the mathematical core make a test fail (MINUTES=5 for fewer)
-# make fuzz   damaged files, pipes and random problems by the thousand, some minutes (FUZZ=long: hours)
-# make docs   the documentation site into docs/_build/html, doctests and inner links checked
-# make release-check   sdist and wheel, built, looked at, installed into an empty environment and tried
-# make coverage   the suite, shuffled, with the lines and branches that it does not reach
-# make audit  open advisories about the requirements, at their lowest and newest versions (says so without a database)
-# make bench  speed and quality beside other programs, a few minutes (bench-full: longer)
-# make metrics  the shape of the package (names, docstrings, layers), printed and kept in docs/architecture.md
+# make fuzz   thousands of damaged files and random fits, some minutes (FUZZ=long: hours)
+# make docs   the documentation site into docs/_build/html, with doctests and a check of internal links
+# make release-check   build sdist and wheel, check them, and run them in an empty environment
+# make coverage   the suite in random order, with the lines and branches that it does not reach
+# make audit  open advisories about the lowest and the newest versions of the requirements
+# make bench  time and quality compared with other solvers, a few minutes (bench-full: longer)
+# make metrics  figures about names, docstrings and layers, printed and written into docs/architecture.md
 # make paper  every table and figure of the paper, some minutes (paper-full: its sizes and repetitions, resumable)
-# All set up a virtual environment inside the checkout the first time.
+# All targets set up a virtual environment inside the checkout the first time.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -46,7 +46,7 @@ test: lint types layers schemas unit
 
 test-all: test test-slow
 
-# Pythons on the PATH that run, and those of pyenv; an environment of its own for each, kept between runs.
+# Pythons on the PATH and those of pyenv; each has a separate environment, which is kept between runs.
 VERSIONS := 3.11 3.12 3.13 3.14
 test-matrix:
 	@tested=""; for version in $(VERSIONS); do \
@@ -58,7 +58,7 @@ test-matrix:
 	  done; \
 	done; echo "Passed on Python:$$tested (of $(VERSIONS))"; test -n "$$tested"
 
-# uv resolves to the lowest direct versions; the others are the newest that these go with.
+# uv resolves to the lowest direct versions, and to the newest compatible versions of all other packages.
 test-lowest:
 	test -x .venv-lowest/bin/python || $(PYTHON) -m venv .venv-lowest
 	.venv-lowest/bin/python -m pip install --quiet "uv>=0.5"
@@ -66,7 +66,7 @@ test-lowest:
 	  --editable ".[all]" --group test --group experiments
 	$(SETTINGS) .venv-lowest/bin/python -m pytest -n 2 -q
 
-# Versions that are not released yet: a warning that becomes an error there is met here first.
+# With versions that are not released yet, deprecations become visible before the release.
 test-next:
 	test -x .venv-next/bin/python || $(PYTHON) -m venv .venv-next
 	.venv-next/bin/python -m pip install --quiet --upgrade "pip>=25.1"
@@ -100,7 +100,7 @@ layers: $(STAMP)
 metrics: $(STAMP)
 	$(BIN)/python tools/metrics.py
 
-# Files that other people's programs read, against the schemas that these programs publish.
+# Check files that other programs read against the schemas that these programs publish.
 SCHEMA := $(BIN)/check-jsonschema --builtin-schema
 schemas: $(STAMP)
 	$(SCHEMA) vendor.github-workflows .github/workflows/*.yml
@@ -114,11 +114,11 @@ schemas: $(STAMP)
 unit: $(STAMP)
 	$(SETTINGS) $(BIN)/python -m pytest -n 2 --dist loadfile -q -m "not slow"
 
-# What `unit` leaves out, and its property tests once more with all their examples.
+# The slow tests, which `unit` leaves out, and all property tests with more examples.
 test-slow: $(STAMP)
 	$(SETTINGS) EXAMPLES=all $(BIN)/python -m pytest -n 2 -q -m "slow or hypothesis"
 
-# Modules in another order, and tests within each; the seed is said, so that an order can be had again.
+# Modules in random order, and tests within each; the seed is printed, so that an order can be repeated.
 SEED ?= $(shell date +%s)
 SHUFFLED = --random-order --random-order-seed=$(SEED)
 test-shuffled: $(STAMP)
@@ -128,7 +128,7 @@ coverage: $(STAMP)
 	$(BIN)/python -m pip install --quiet --group coverage
 	$(SETTINGS) $(BIN)/python -m pytest -n 2 -q $(SHUFFLED) --cov --cov-report=term-missing:skip-covered --cov-report=xml
 
-# From nothing: a page that is no more must not stay, nor a picture that older code drew.
+# Build from an empty folder, so that pages and figures of earlier versions do not remain.
 DOCS := .venv-docs/bin
 PAGES := docs/_build docs/api docs/gallery docs/command-line.md docs/sg_execution_times.rst
 docs: .venv-docs/.installed
@@ -143,7 +143,7 @@ docs: .venv-docs/.installed
 	$(DOCS)/python -m pip install --quiet --editable ".[all]" --group docs
 	touch $@
 
-# An environment of its own: the tools are no requirement of the package.
+# The tools need a separate environment, because they are not requirements of the package.
 audit:
 	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
 	.venv-audit/bin/python -m pip install --quiet "uv>=0.5" "pip-audit>=2.7"

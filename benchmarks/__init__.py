@@ -1,1 +1,1 @@
-"""Side by side with peers: dataset × problem × solver, one ruler for all. Run ``python -m benchmarks``."""
+"""Compare GPower with other solvers: dataset × problem × solver, measured in one way. Run ``python -m benchmarks``."""

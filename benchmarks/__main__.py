@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: time GPower against its peers and print the ratios."""
+"""``python -m benchmarks``: time GPower and other solvers, and print the ratios."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def arguments() -> argparse.Namespace:
 
 @lru_cache(maxsize=1)
 def load(dataset: Dataset) -> Any:
-    """The table, kept until the next one is asked for."""
+    """Return the table of a dataset; the last table is cached."""
     return dataset.make()
 
 
@@ -51,7 +51,7 @@ def run_case(case: Case, repeats: int, budget: float, log: Log) -> list[Measurem
 
 
 def main() -> None:
-    """Cases, then sections, then the floors; what was measured is written even when interrupted."""
+    """Run the cases, the sections and the goals; results are written even if the run is interrupted."""
     options, begin = arguments(), time.perf_counter()
     wanted = re.compile(options.only or "", re.IGNORECASE)
     repeats = options.repeats or (11 if options.full else 5)

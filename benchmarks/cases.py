@@ -1,4 +1,4 @@
-"""Which solvers meet on which problem of which table."""
+"""The cases: which solvers run on which problem of which table."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TALL_PEERS = ("gpower_cardinality", "sklearn_mini_batch", "abess_pca")
 
 @dataclass(frozen=True)
 class Case:
-    """One problem of one table, and who solves it; the first solver is the reference."""
+    """One problem of one table, and the solvers that run on it; the first solver is the reference."""
 
     group: str
     dataset: Dataset
@@ -36,12 +36,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What ``--only`` looks at."""
+        """Return the name that ``--only`` is matched with."""
         return f"{self.group} / {self.dataset.name} / {self.problem.label}"
 
 
 def cases(data: Path | None, full: bool, quick: bool) -> Iterator[Case]:
-    """All of them, those of one table next to each other; the tables of the paper with three seeds when full."""
+    """Yield all cases, those of one table in succession; with `full`, the tables of the paper have three seeds."""
     seeds = range(3) if full else range(1)
     for shape, seed in product(TABLE_RATIO + TABLE_WIDTH, seeds):
         yield from (Case("single", gaussian_dataset(shape, seed), problem) for problem in (L1, L0))

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.certificates``: the gaps and proofs quoted in ``docs/certificates.md``, as Markdown tables."""
+"""``python -m benchmarks.certificates``: print the gaps and proofs of ``docs/certificates.md`` as Markdown."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def arguments() -> argparse.Namespace:
 
 
 def percent(gap: float) -> str:
-    """A gap for people: four digits after the point where that says something."""
+    """Format a gap in per cent, with up to four digits after the point."""
     return (
         "0" if gap < 5e-9 else f"{100 * gap:.4f}" if gap < 1e-3 else f"{100 * gap:.2f}" if gap < 0.1 else f"{gap:.0%}"
     )
@@ -52,14 +52,14 @@ def head(title: str, *cells: str) -> None:
 
 
 def gaps(certificate: Certificate) -> Iterator[str]:
-    """The gap of every bound, in % of the value, or a dash for one that was not needed."""
+    """Yield the gap of every bound in % of the value, or a dash for a bound that was not computed."""
     found = {bound.method: bound.value / certificate.value - 1 for bound in certificate.bounds}
     for method in METHODS:
         yield percent(max(found[method], 0)).removesuffix("%") if method in found else "–"
 
 
 def rows_alone(S: np.ndarray, k: int, best: float) -> float:
-    """The gap of the row bound without screening."""
+    """Return the gap of the row bound without screening."""
     problem = RowProblem(S / best, k, np.zeros(len(S), bool))
     start, smoothings = initialize_rows(problem, 0.1), (0.03, 0.01, 0.003, 0.001, 0.0003)
     found = minimize_row_bound(problem, start, target=1, clock=Clock(60), smoothings=smoothings, steps=60)
@@ -149,7 +149,7 @@ def genes(path: Path) -> None:
 
 
 def main() -> None:
-    """Every table, or those that ``--only`` names."""
+    """Print every table, or those that ``--only`` names."""
     options = arguments()
     with threadpoolctl.threadpool_limits(options.threads):
         print(f"{options.threads} threads, NumPy {np.__version__}")

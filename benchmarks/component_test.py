@@ -1,4 +1,4 @@
-"""``python -m benchmarks.component_test``: how often chance passes for a component, what is found, its cost."""
+"""``python -m benchmarks.component_test``: measure the error rate, the power and the time of the component test."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ NOISE: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
 
 
 def claims(make: Callable[[np.random.Generator], np.ndarray], seed: int, n_permutations: int) -> bool:
-    """Whether a component is claimed in noise; blocks are said to be some."""
+    """Return whether the test finds a component in a table of noise; tables with blocks declare them."""
     kept = np.arange(SHAPE[1]) // BLOCK if make is blocks else None
     options = {"cardinality": 10, "blocks": kept, "n_permutations": n_permutations, "random_state": seed}
     with quiet():
@@ -52,7 +52,7 @@ def claims(make: Callable[[np.random.Generator], np.ndarray], seed: int, n_permu
 
 
 def noise(n_tables: int, n_permutations: int, n_jobs: int) -> None:
-    """Share of noise tables in which a component is claimed at 5 %, about as many of each kind."""
+    """Print the share of noise tables in which a component is found at 5 %, about as many tables of each kind."""
     from joblib import Parallel, delayed
 
     each = -(-n_tables // len(NOISE))
@@ -69,14 +69,14 @@ def noise(n_tables: int, n_permutations: int, n_jobs: int) -> None:
 
 
 def number_found(seed: int, n_permutations: int) -> int:
-    """Components claimed in a table with three planted ones."""
+    """Return the number of components found in a table with three planted ones."""
     X, _ = planted(seed)
     with quiet():
         return component_test(X, 5, cardinality=20, n_permutations=n_permutations, random_state=seed).n_components
 
 
 def rank(n_tables: int, n_permutations: int, n_jobs: int) -> None:
-    """How often three planted components are counted as three."""
+    """Print how often three components are found in tables with three planted ones."""
     from joblib import Parallel, delayed
 
     found = Parallel(n_jobs=n_jobs)(delayed(number_found)(seed, n_permutations) for seed in range(n_tables))
@@ -87,7 +87,7 @@ def rank(n_tables: int, n_permutations: int, n_jobs: int) -> None:
 
 
 def cost() -> None:
-    """200 permutations × 5 components against one fit of five components."""
+    """Print the time of 200 permutations × 5 components relative to one fit of five components."""
     X = FACTOR.make()
     with quiet():
         _, fit = timed(lambda: GPower(5, cardinality=50).fit(X))

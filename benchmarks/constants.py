@@ -1,7 +1,7 @@
-"""``python -m benchmarks.constants``: what the solver's constants are worth.
+"""``python -m benchmarks.constants``: measure the effect of each constant of the solver on time and variance.
 
-Each is halved and doubled on its own; time of the processor and variance explained, over those with the constant as it
-is. A constant that changes neither is not worth its line.
+Each constant is halved and doubled separately. Processor time and explained variance are relative to those with the
+present value.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ FITS: tuple[tuple[Callable[[], np.ndarray], dict[str, Any]], ...] = (
 
 
 def measured(tables: list[np.ndarray], repeats: int) -> tuple[np.ndarray, np.ndarray]:
-    """Least seconds of the processor and share explained, of every fit."""
+    """Return the least processor time and the explained share of every fit."""
     seconds, shares = [], []
     with quiet():
         for X, (_, options) in zip(tables, FITS, strict=True):
@@ -87,7 +87,7 @@ def measured(tables: list[np.ndarray], repeats: int) -> tuple[np.ndarray, np.nda
 
 
 def row_of(module: str, name: str, tables: list[np.ndarray], repeats: int) -> tuple[Any, ...]:
-    """A constant, and for half and twice of it: time, mean and least variance, all relative."""
+    """Return the row of a constant: for half and twice its value the relative time, the mean and the least variance."""
     room = import_module(f"gpower.{module}")
     value, cells = getattr(room, name), []
     for other in OTHERWISE.get(name, (type(value)(value * 0.5), type(value)(value * 2))):

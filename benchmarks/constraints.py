@@ -1,4 +1,4 @@
-"""``python -m benchmarks.constraints``: what components reach together, how exactly, how fast, and what is proven."""
+"""``python -m benchmarks.constraints``: measure variance, violation, time and proven gap of constrained components."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ ENUMERATED = {
 
 
 def violation(word: str, model: GPower) -> float:
-    """Summed over pairs."""
+    """Return the violation of a constraint, summed over pairs of components."""
     pairs = {
         "orthogonal": model.loading_correlation_,
         "uncorrelated": model.score_correlation_,
@@ -46,7 +46,7 @@ def violation(word: str, model: GPower) -> float:
 
 
 def timed(fit: Callable[[], GPower]) -> tuple[GPower, float, float]:
-    """What was fitted, seconds by the clock, and seconds of the processor, which others on the machine change less."""
+    """Return the fitted model, the wall-clock seconds, and the processor seconds, which vary less with other work."""
     clock, processor = time.perf_counter(), time.process_time()
     with quiet():
         found = fit()
@@ -54,7 +54,7 @@ def timed(fit: Callable[[], GPower]) -> tuple[GPower, float, float]:
 
 
 def tables() -> None:
-    """Pit props and cars beside msPCA."""
+    """Print the comparison with msPCA on the pit props and the cars."""
     rows = []
     for name, S, m, k in (("pitprops", PITPROPS, 6, 4), ("pitprops", PITPROPS, 3, 5), ("mtcars", MTCARS, 3, 4)):
         for word in WORDS[:2]:
@@ -90,7 +90,7 @@ def tables() -> None:
 
 
 def enumerated() -> None:
-    """The 16 sets of disjoint supports: found by the defaults, proven, and bounded without looking at all of them."""
+    """Print how many of the 16 enumerated sets of disjoint supports the defaults find, and how many are proven."""
     rows, gaps = [], []
     for name, S in (("pitprops", PITPROPS), ("wine", WINE)):
         operator, _ = as_operator(S, covariance=True)
@@ -121,7 +121,7 @@ def enumerated() -> None:
 
 
 def instances(count: int) -> Iterator[tuple[np.ndarray, str, int, int]]:
-    """Random tables, degenerate ones among them, with a constraint, a number of components and a cardinality."""
+    """Yield random tables, some of them degenerate, with a constraint, a number of components and a cardinality."""
     rng = np.random.default_rng(0)
     for i in range(count):
         p, n = int(rng.integers(3, 30)), int(rng.integers(3, 16))
@@ -141,7 +141,7 @@ def instances(count: int) -> Iterator[tuple[np.ndarray, str, int, int]]:
 
 
 def violations(count: int) -> None:
-    """How far random instances violate their constraint."""
+    """Print the largest violation of the constraint on random instances."""
     worst, seen, refused = Counter(), Counter(), Counter()
     for X, word, m, k in instances(count):
         try:
@@ -156,7 +156,7 @@ def violations(count: int) -> None:
 
 
 def best_disjoint(S: np.ndarray, m: int, k: int, free: list[int]) -> float:
-    """By looking at all sets, each once: components by their first variable."""
+    """Return the best disjoint components by enumeration, with components ordered by their first variable."""
     if m == 0:
         return 0.0
     if len(free) < m * k:
@@ -169,7 +169,7 @@ def best_disjoint(S: np.ndarray, m: int, k: int, free: list[int]) -> float:
 
 
 def bounds(count: int) -> None:
-    """Is a bound ever below the best disjoint components, by enumeration? Each has a moment to fall."""
+    """Print how often a bound is below the best disjoint components, found by enumeration."""
     rng, below = np.random.default_rng(1), Counter()
     for i in range(count):
         n, m = int(rng.integers(5, 10)), int(rng.integers(2, 4))
@@ -188,7 +188,7 @@ def bounds(count: int) -> None:
 
 
 def wide(n: int, p: int = 300) -> None:
-    """Five components of 20 of many variables, against the fit without a constraint."""
+    """Print the time of five components of 20 of many variables relative to the fit without a constraint."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((p, n))
     for _ in range(12):
@@ -204,7 +204,7 @@ def wide(n: int, p: int = 300) -> None:
 
 
 def blocks(path: Path) -> None:
-    """A block of exact cardinality against components in turn, by adjusted variance."""
+    """Print the adjusted variance of a block of exact cardinality relative to components in sequence."""
     with np.load(path) as stored:
         matrices = {name: stored[name] for name in stored.files} | {"pitprops": PITPROPS}
     rows = []

@@ -1,4 +1,4 @@
-"""The data, each made from a seed when asked for."""
+"""The tables, each made from a seed when it is needed."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ TABLE_FIVE = ((50, 500), (100, 1000), (250, 2500), (500, 5000), (750, 7500))
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table under a name, made on demand."""
+    """A named table, made by calling `make`."""
 
     name: str
     make: Callable[[], Any]
 
 
 def gaussian(n_samples: int, n_features: int, seed: int = 0) -> np.ndarray:
-    """Independent standard normal entries."""
+    """Return independent standard normal entries."""
     return np.random.default_rng(seed).standard_normal((n_samples, n_features))
 
 
@@ -72,12 +72,12 @@ def factor_model(
 
 
 def factor_data(n_samples: int, n_features: int, **options: Any) -> np.ndarray:
-    """The data of a factor model."""
+    """Return the data of a factor model."""
     return factor_model(n_samples, n_features, **options).X
 
 
 def sparse_topics(n_samples: int, n_features: int, density: float = 0.01, seed: int = 0) -> sp.csr_array:
-    """Documents × words in CSR: positive entries at random, a tenth of them larger and in 20 topics of 200 words."""
+    """Return documents × words in CSR: random positive entries, a tenth of them larger, in 20 topics of 200 words."""
     rng = np.random.default_rng(seed)
     total = int(density * n_samples * n_features)
     places = [_topic(rng, (n_samples, n_features), total // 200) for _ in range(20)]
@@ -89,20 +89,20 @@ def sparse_topics(n_samples: int, n_features: int, density: float = 0.01, seed: 
 
 
 def _topic(rng: np.random.Generator, shape: tuple[int, int], count: int) -> tuple[np.ndarray, np.ndarray]:
-    """Places where 200 documents use 200 words, the documents unequally often."""
+    """Return the positions at which 200 documents use 200 words, with unequal frequencies of the documents."""
     documents, words = (rng.choice(size, 200, replace=False) for size in shape)
     weights = rng.dirichlet(np.full(200, 2.0))
     return rng.choice(documents, count, p=weights), rng.choice(words, count)
 
 
 def expression(path: Path) -> np.ndarray:
-    """The array X, samples × genes, of an ``.npz`` file."""
+    """Return the array X, samples × genes, of an ``.npz`` file."""
     with np.load(path, allow_pickle=False) as file:
         return np.asarray(file["X"], np.float64)
 
 
 def gaussian_dataset(shape: tuple[int, int], seed: int = 0) -> Dataset:
-    """Gaussian data of one size; seed 0 bears the plain name."""
+    """Return the dataset of Gaussian data of one size; the name contains the seed unless it is 0."""
     name = f"gaussian {shape[0]}x{shape[1]}" + (f" seed {seed}" if seed else "")
     return Dataset(name, partial(gaussian, *shape, seed))
 

@@ -1,6 +1,6 @@
-"""``python -m benchmarks.gpu``: a round on a GPU against one read of the matrix, and a whole fit against two cores.
+"""``python -m benchmarks.gpu``: time a round on a GPU in reads of the matrix, and a fit relative to two cores.
 
-Needs CuPy and a GPU. The bandwidth is that of a sum over the matrix, the cheapest way to read all of it.
+Needs CuPy and a GPU. The time of one read is that of the sum of the matrix.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def arguments() -> argparse.Namespace:
 
 
 def device_matrix(cp: Any, shape: tuple[int, int], dtype: Any, seed: int = 0) -> Any:
-    """Noise with ten sparse factors, made on the device a few rows at a time."""
+    """Return noise with ten sparse factors, made on the device a few rows at a time."""
     rng = cp.random.RandomState(seed)
     p, n = shape
     L = cp.zeros((10, n), dtype)
@@ -50,7 +50,7 @@ def device_matrix(cp: Any, shape: tuple[int, int], dtype: Any, seed: int = 0) ->
 
 
 def seconds(cp: Any, work: Callable[[], Any], repeats: int = 5) -> float:
-    """Median time of some work, the device waited for."""
+    """Return the median time of a call, with the device synchronised."""
     work()
     times = []
     for _ in range(repeats):
@@ -81,7 +81,7 @@ def measure_rounds(cp: Any, shape: tuple[int, int], dtype: Any) -> None:
 
 
 def round_times(cp: Any, operator: Operator, m: int) -> dict[str, float]:
-    """Seconds of a round of one unit or a block, and of its parts."""
+    """Return the seconds of a round of one unit or a block, and of its parts."""
     problem = Problem(operator, Cardinality(np.full(m, 50)), np.ones(m, operator.dtype))
     rng = np.random.RandomState(0)
     start = make_block_start(problem) if m > 1 else make_unit_starts(problem, operator.column_norms, 1, rng)
@@ -107,16 +107,16 @@ class DeviceCovariance(Covariance):
     """A Gram matrix that stays on the device, for an inner ascent there."""
 
     def correlate(self, X: Any) -> Any:
-        """ΣU."""
+        """Return ΣU."""
         return self.S @ X
 
     def inner(self, X: Any, Y: Any, C: Any) -> Any:
-        """UᵀΣV, m × m."""
+        """Return UᵀΣV, (m, m)."""
         return to_host(X.T @ C)
 
 
 def inner_times(cp: Any, rounds: WorkingSetStep, start: Point, W: np.ndarray) -> dict[str, float]:
-    """Seconds of the first inner ascent, on the host with its Gram matrix brought there, and on the device."""
+    """Return the seconds of the first inner ascent, on the host with a copy of its Gram matrix, and on the device."""
     problem, A = rounds.problem, rounds.problem.operator.columns(W)
     C, G = take_rows(start.C, W), A.T @ A
     tol = rounds.settings.tol * INNER_TOL_FACTOR
@@ -136,7 +136,7 @@ def inner_times(cp: Any, rounds: WorkingSetStep, start: Point, W: np.ndarray) ->
 
 
 def double_times(cp: Any, operator: Any, X: Any) -> dict[str, float]:
-    """Seconds of a product with sums in double, for data in single precision."""
+    """Return the seconds of a product of float32 data with sums in float64."""
     if operator.dtype != np.float32:
         return {}
     double = replace(operator, X=operator.X.prepare(True))

@@ -1,7 +1,7 @@
-"""``python -m benchmarks.known``: what groups, named variables and weights cost beside a plain fit.
+"""``python -m benchmarks.known``: time groups, named variables and weights relative to a fit without them.
 
-Each fit and a plain one of as many variables take turns in one process; the figures are processor time, the least of
-the repeats, and their ratio.
+Each fit alternates with one of as many variables without the option, in one process. The figures are the least
+processor time of the repeats, and the ratio.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SHAPE, GROUPS, COMPONENTS, REPEATS = (295, 13319), 800, (1, 5), 5
 
 
 def factor_table(rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-    """Thirty factors, each behind a twentieth of the variables, and noise."""
+    """Return a table of noise with thirty factors, each on a twentieth of the variables."""
     p, n = shape
     loadings = rng.standard_normal((30, n)) * (rng.random((30, n)) < 0.05)
     return rng.standard_normal((p, 30)) @ loadings + rng.standard_normal((p, n))
@@ -33,7 +33,7 @@ def seconds(fit: Callable[[], Any]) -> float:
 
 
 def cases(rng: np.random.Generator, n: int) -> dict[str, tuple[dict[str, Any], dict[str, Any]]]:
-    """What is asked for with what is known, and the plain wish for as many variables."""
+    """Return the parameters of a fit with each option, and those of a fit of as many variables without it."""
     labels, weights, each = rng.integers(0, GROUPS, n), rng.uniform(0.5, 2, n), n // GROUPS
     known = {"include": [3, 4], "exclude": list(range(100, 200))}
     return {

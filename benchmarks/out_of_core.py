@@ -1,7 +1,7 @@
-"""``python -m benchmarks.out_of_core``: data on disk, on a cluster and in an AnnData file: time, memory, passes.
+"""``python -m benchmarks.out_of_core``: time, memory and passes for data on disk, on a cluster and in AnnData files.
 
-Files are made in a temporary folder and deleted afterwards. The default sizes take about a minute; ``--full`` takes the
-sizes of the documentation: 12 GB on disk and some ten minutes.
+Files are written to a temporary folder and deleted afterwards. The default sizes take about a minute; ``--full`` has
+the sizes of the documentation, 12 GB on disk, and takes some ten minutes.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ GB = 1e9
 
 
 def anonymous_memory() -> float:
-    """Bytes of memory of this process that are no file's."""
+    """Return the bytes of memory of this process that do not belong to a file."""
     found = re.search(r"RssAnon:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return float(found.group(1)) * 1024 if found else np.nan
 
 
 def measured(call: Callable[[], Any]) -> tuple[Any, float, float]:
-    """Result of a call, its seconds, and the most anonymous memory of this process while it ran."""
+    """Return the result of a call, its seconds, and the largest anonymous memory of this process during it."""
     peak, over = [anonymous_memory()], threading.Event()
 
     def watch() -> None:
@@ -57,7 +57,7 @@ def measured(call: Callable[[], Any]) -> tuple[Any, float, float]:
 
 
 def factors(rng: np.random.Generator, n: int, count: int, size: int) -> np.ndarray:
-    """Loadings of some factors on variables of their own, (count, n)."""
+    """Return the loadings of factors on disjoint variables, (count, n)."""
     V = np.zeros((count, n), np.float32)
     for j, support in enumerate(rng.permutation(n)[: count * size].reshape(count, size)):
         V[j, support] = 1.5 - 0.1 * j
@@ -65,7 +65,7 @@ def factors(rng: np.random.Generator, n: int, count: int, size: int) -> np.ndarr
 
 
 def write_npy(path: Path, p: int, n: int, rows: int = 500) -> None:
-    """A .npy of float32, written a few rows at a time: five factors of 60 variables, offsets and noise."""
+    """Write a .npy of float32 a few rows at a time: five factors of 60 variables, offsets and noise."""
     rng = np.random.default_rng(0)
     V, offsets = factors(rng, n, 5, 60), rng.uniform(-2, 2, n).astype(np.float32)
     with path.open("wb") as file:
@@ -78,7 +78,7 @@ def write_npy(path: Path, p: int, n: int, rows: int = 500) -> None:
 
 
 def dd_speed(path: Path) -> float:
-    """Bytes per second that dd reads a file at; it has been read once before, so both find it alike."""
+    """Return the bytes per second at which dd reads a file that is in the page cache."""
     command = ["dd", f"if={path}", "of=/dev/null", "bs=16M"]
     subprocess.run(command, check=True, capture_output=True)
     _, seconds = timed(lambda: subprocess.run(command, check=True, capture_output=True))
@@ -86,7 +86,7 @@ def dd_speed(path: Path) -> float:
 
 
 def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
-    """Five components of 50 variables of a matrix that is read in blocks."""
+    """Print the measurements of five components of 50 variables of a matrix that is read in blocks."""
     path = folder / "x.npy"
     _, seconds = timed(lambda: write_npy(path, p, n))
     size = path.stat().st_size
@@ -119,7 +119,7 @@ def on_disk(folder: Path, p: int, n: int, memory: str) -> None:
 
 @contextmanager
 def two_workers() -> Iterator[Any]:
-    """A client of two workers of one thread each on this machine."""
+    """Yield a client of two local workers of one thread each."""
     import distributed
 
     with (
@@ -130,7 +130,7 @@ def two_workers() -> Iterator[Any]:
 
 
 def on_workers(p: int, n: int, repeats: int) -> None:
-    """The same fit in memory, and over 8 and 64 chunks of columns that two workers hold."""
+    """Print the same fit in memory, and on 8 and 64 chunks of columns in the memory of two workers."""
     import dask.array as da
     import distributed
 
@@ -162,7 +162,7 @@ def on_workers(p: int, n: int, repeats: int) -> None:
 
 
 def write_cells(path: Path, p: int, n: int, density: float, rows: int = 5000) -> None:
-    """Cells × genes as counts in an .h5ad, CSR; twelve programmes of 40 genes each."""
+    """Write cells × genes as counts to an .h5ad in CSR, with twelve programmes of 40 genes each."""
     import anndata
 
     rng = np.random.default_rng(0)
@@ -179,7 +179,7 @@ def write_cells(path: Path, p: int, n: int, density: float, rows: int = 5000) ->
 
 
 def cells(folder: Path, p: int, n: int, count: int) -> None:
-    """Ten components of 30 genes of a file of cells, left on disk."""
+    """Print the measurements of ten components of 30 genes of a file of cells that stays on disk."""
     import anndata
 
     from gpower.estimators.single_cell import sparse_pca

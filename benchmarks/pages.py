@@ -1,7 +1,7 @@
-"""What a report costs beside the fit: seconds, bytes, and how soon the page answers.
+"""``python -m benchmarks.pages``: measure the time and size of a report, and how fast the page responds.
 
-``python -m benchmarks.pages`` with 500 samples, 20,000 variables, five components and metadata. The last two lines need
-Chromium and Playwright, and are left out where they are missing.
+The table has 500 samples, 20,000 variables and metadata; the model has five components. The last two lines need
+Chromium and Playwright, and are left out without them.
 """
 
 import tempfile
@@ -18,7 +18,7 @@ HOVERS = 20
 
 
 def table():
-    """Five groups of variables, each with a factor of its own, among noise; and what is known of the samples."""
+    """Return a table of noise with five groups of variables, each with a factor, and the metadata of the samples."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((SAMPLES, VARIABLES), dtype=np.float32)
     factors = rng.standard_normal((SAMPLES, COMPONENTS))
@@ -29,14 +29,14 @@ def table():
 
 
 def clocked(work):
-    """What some work gives, its wall time and its processor time."""
+    """Return the result of a call, its wall-clock time and its processor time."""
     wall, processor = time.perf_counter(), time.process_time()
     answer = work()
     return answer, time.perf_counter() - wall, time.process_time() - processor
 
 
 def browser_times(file):
-    """Seconds to open a page, and milliseconds from the pointer's move to the answer, of every hover."""
+    """Return the seconds to open a page, and the milliseconds of the response to every hover."""
     from playwright.sync_api import sync_playwright
     from tests.browser.chromium import ARGUMENTS, locate_point
 

@@ -1,4 +1,4 @@
-"""Time against size, a panel per problem, a line per solver."""
+"""Plot time against size, with a panel per problem and a line per solver."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ PER_ROW = 3  # panels; more would be too small on a page
 
 
 def plot(measured: Sequence[Measurement], path: Path, machine: str) -> None:
-    """Both axes logarithmic, on the Gaussian tables."""
+    """Plot the times on Gaussian tables, with logarithmic axes."""
     rows = [row for row in measured if row.group in ("single", "five", "large", "sklearn") and row.times]
     panels = sorted({_panel(row) for row in rows}, key=lambda panel: (len(panel), panel))
     if not panels:

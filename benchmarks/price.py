@@ -1,4 +1,4 @@
-"""Cost relative to PCA: sparse components and as many ordinary ones, fitted in turn on the same machine.
+"""Time of sparse components relative to as many ordinary components, fitted alternately on the same machine.
 
 `price` is a section of ``python -m benchmarks``; ``python -m benchmarks.price --gpu`` measures on a GPU, ``--disk GB``
 on a file that is read in blocks, ``--dask`` on a local cluster.
@@ -28,7 +28,7 @@ MOST, MEAN, MEAN_BY_GAMMA = 3.0, 1.0, 0.8
 def sparse_factors(
     shape: tuple[int, int], dtype: Any = np.float64, *, count: int = 30, size: int = 50, seed: int = 0
 ) -> np.ndarray:
-    """Unit noise and `count` factors of decaying strength, each of `size` variables."""
+    """Return unit noise with `count` factors of decaying strength, each of `size` variables."""
     rng = np.random.default_rng(seed)
     L = np.zeros((count, shape[1]), dtype)
     for j in range(count):
@@ -37,7 +37,7 @@ def sparse_factors(
 
 
 def sparse_counts(shape: tuple[int, int], density: float, *, count: int = 30, size: int = 30, seed: int = 0) -> Any:
-    """CSR counts, as of genes in cells: `count` programmes of `size` genes, each strong in a twentieth of the rows."""
+    """Return counts in CSR, as of genes in cells, with `count` programmes of `size` genes, each in 5 % of the rows."""
     rng = np.random.default_rng(seed)
     X = sp.random(*shape, density, format="coo", random_state=rng, data_rvs=lambda k: 1.0 + rng.poisson(1.0, k))
     programme = np.full(shape[1], -1)
@@ -59,7 +59,7 @@ TABLES: tuple[tuple[str, Callable[[], Any], int], ...] = (
 
 
 def beside(fits: Iterable[Callable[[], Any]], repeats: int) -> tuple[list[float], list[Any]]:
-    """Least seconds of each of some fits, made in turn, and what they last gave."""
+    """Return the least seconds of each call, run alternately, and the last results."""
     fits = list(fits)
     times, found = [[] for _ in fits], [None] * len(fits)
     with quiet():
@@ -72,14 +72,14 @@ def beside(fits: Iterable[Callable[[], Any]], repeats: int) -> tuple[list[float]
 
 
 def row_of(name: str, m: int, fits: Iterable[Callable[[], Any]], repeats: int = 3) -> tuple[Any, ...]:
-    """Ordinary components, sparse ones by a cardinality, sparse ones by γ: a line of the table."""
+    """Return a row of the table: ordinary components, sparse ones by a cardinality, sparse ones by γ."""
     (pca, exact, penalised), (_, model, other) = beside(fits, repeats)
     shares = (float(each.explained_variance_ratio_.sum()) for each in (model, other))
     return name, m, pca, exact / pca, float(model.n_passes_), penalised / pca, *shares
 
 
 def print_rows(rows: list[tuple[Any, ...]]) -> None:
-    """The table, and geometric mean and largest of its ratios."""
+    """Print the table, and the geometric mean and the largest of its ratios."""
     heads = ("", "components", "PCA s", "cardinality / PCA", "passes", "gamma / PCA", "share", "share by gamma")
     print_table(heads, rows)
     for name, column, mean_goal in (("cardinality", 3, MEAN), ("gamma", 5, MEAN_BY_GAMMA)):
@@ -90,7 +90,7 @@ def print_rows(rows: list[tuple[Any, ...]]) -> None:
 
 
 def price(run: Any) -> None:
-    """Sparse components over ordinary ones, time and passes."""
+    """Time and passes of sparse components relative to ordinary ones."""
     rows = []
     for name, make, k in TABLES:
         X = make()
@@ -104,7 +104,7 @@ def price(run: Any) -> None:
 
 
 def on_a_gpu() -> None:
-    """On a GPU, beside torch.pca_lowrank."""
+    """Measure on a GPU, relative to torch.pca_lowrank."""
     import torch
 
     rows = []
@@ -126,7 +126,7 @@ def on_a_gpu() -> None:
 
 
 def _on_device(torch: Any, shape: tuple[int, int], count: int = 30, size: int = 50) -> Any:
-    """The factor model made on the device, a few rows at a time."""
+    """Return the factor model, made on the device a few rows at a time."""
     rng = np.random.default_rng(0)
     L = np.zeros((count, shape[1]), np.float32)
     for j in range(count):
@@ -141,7 +141,7 @@ def _on_device(torch: Any, shape: tuple[int, int], count: int = 30, size: int = 
 
 
 def on_disk(gigabytes: float, m: int = 5) -> None:
-    """A .npy file that is read in blocks, beside IncrementalPCA."""
+    """Measure a .npy file that is read in blocks, relative to IncrementalPCA."""
     p, n = 30_000, int(gigabytes * 1e9 / 30_000 / 4)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "x.npy"
@@ -159,7 +159,7 @@ def on_disk(gigabytes: float, m: int = 5) -> None:
 
 
 def on_dask(m: int = 5) -> None:
-    """A Dask array on a local cluster, beside svd_compressed."""
+    """Measure a Dask array on a local cluster, relative to svd_compressed."""
     import dask.array as da
     from dask.distributed import Client, LocalCluster
 
@@ -174,7 +174,7 @@ def on_dask(m: int = 5) -> None:
 
 
 def main() -> None:
-    """Where the data are elsewhere."""
+    """Run the measurements on a GPU, on disk or on a cluster."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.price", description=__doc__)
     parser.add_argument("--gpu", action="store_true")
     parser.add_argument("--disk", type=float, metavar="GB")

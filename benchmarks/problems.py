@@ -1,4 +1,4 @@
-"""What is solved and what a solver answers."""
+"""A problem that a solver gets, and the answer that it returns."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Problem:
 
     @property
     def label(self) -> str:
-        """The problem in a few letters."""
+        """Return a short name of the problem."""
         many = "" if self.n_components == 1 else f" m={self.n_components} {self.method}"
         return f"{self.penalty} {100 * self.gamma:g}%{many}"
 
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Loadings, (n_features, m), and what the solver itself says of them; NaN where it says nothing."""
+    """Loadings, (n_features, m), and the values that the solver itself reports, NaN if it does not."""
 
     Z: np.ndarray
     objective: float = np.nan
@@ -43,7 +43,7 @@ class Answer:
 
 
 class CannotRun(Exception):  # noqa: N818 - not an error: an entry of the table
-    """A competitor has no answer to a problem; the message says why."""
+    """A solver cannot solve a problem; the message gives the reason."""
 
 
 L1, L0 = Problem("l1", 0.1), Problem("l0", 0.01)

@@ -1,4 +1,4 @@
-"""Tables in the terminal, the floors to hold, one CSV with every measurement, the line that names the machine."""
+"""Tables in the terminal, goals for the ratios, a CSV file of all measurements, and the line that names the machine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from benchmarks.rulers import Measurement
 
 
 def machine_line(threads: int) -> str:
-    """Processor, cores, threads, versions, date."""
+    """Return the processor, cores, threads, versions and date."""
     blas = {f"{pool['internal_api']} {pool['version']}" for pool in threadpoolctl.threadpool_info() if pool["version"]}
     packages = [f"gpower {gpower.__version__}"]
     packages += [f"{name} {version(name)}" for name in ("numpy", "scipy", "scikit-learn")]
@@ -30,7 +30,7 @@ def machine_line(threads: int) -> str:
 
 
 def _processor() -> str:
-    """The processor's name where the system tells it."""
+    """Return the name of the processor if the system reports it."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
@@ -38,7 +38,7 @@ def _processor() -> str:
 
 
 def print_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Columns as wide as their widest cell; the first and last to the left, the others to the right."""
+    """Print aligned columns, the first and the last to the left, the others to the right."""
     lines = [list(head), *([_cell(value) for value in row] for row in rows)]
     widths = [max(len(line[j]) for line in lines) for j in range(len(head))]
     for line in lines:
@@ -56,7 +56,7 @@ def _cell(value: Any) -> str:
 
 
 def print_case(name: str, measured: Sequence[Measurement]) -> None:
-    """Every solver of one case; "x" is its time over ours."""
+    """Print every solver of one case; "x" is its time relative to the reference."""
     print(name)
     ours = measured[0]
     rows = [
@@ -71,7 +71,7 @@ def print_case(name: str, measured: Sequence[Measurement]) -> None:
 
 
 def geometric_mean(values: Sequence[float]) -> float:
-    """Of positive numbers."""
+    """Return the geometric mean of positive numbers."""
     return float(np.exp(np.mean(np.log(values))))
 
 
@@ -92,7 +92,7 @@ class Floor:
     by: Callable[[Sequence[float]], float] = geometric_mean
 
     def ratios(self, measured: Sequence[Measurement]) -> list[float]:
-        """Of every case that counts."""
+        """Return the ratio of every case that counts."""
         times = {
             (row.group, row.dataset, row.problem, row.solver): row.seconds for row in measured if self._counts(row)
         }
@@ -142,7 +142,7 @@ FLOORS = (
 
 
 def print_floors(measured: Sequence[Measurement]) -> None:
-    """Ratios by groups, and whether they hold."""
+    """Print the ratios by groups, and whether they reach their goals."""
     rows = []
     for floor in FLOORS:
         if ratios := floor.ratios(measured):
@@ -159,13 +159,13 @@ def print_floors(measured: Sequence[Measurement]) -> None:
 
 
 def _counts_passes(row: Measurement, groups: tuple[str, ...]) -> bool:
-    """One unit, on a matrix large enough for rounds."""
+    """Return whether a case has one unit and a matrix large enough for rounds."""
     one, large = row.problem.n_components == 1, row.shape[0] * row.shape[1] > 250_000
     return row.group in groups and row.solver == "gpower" and one and large
 
 
 def print_variances(measured: Sequence[Measurement]) -> None:
-    """Explained variance of the peers over ours, at equal cardinality."""
+    """Print the explained variance of the other solvers relative to the reference at equal cardinality."""
     ours = {(row.dataset, row.problem): row.variance for row in measured if row.solver == "gpower"}
     for row in measured:
         if row.solver != "gpower" and row.times:
@@ -178,17 +178,17 @@ def _against(value: float, floor: float | None) -> tuple[str, str]:
 
 
 def at_least(value: float, floor: float) -> str:
-    """Whether a floor holds."""
+    """Return "ok" if a value is at least its goal, else "BELOW"."""
     return "ok" if value >= floor else "BELOW"
 
 
 def at_most(value: float, ceiling: float) -> str:
-    """Whether a ceiling holds."""
+    """Return "ok" if a value is at most its goal, else "ABOVE"."""
     return "ok" if value <= ceiling else "ABOVE"
 
 
 class Log:
-    """Every measurement as a row: section, dataset, problem, solver, repeat, ruler, value, note."""
+    """All measurements as rows: section, dataset, problem, solver, repeat, ruler, value, note."""
 
     HEAD = ("section", "dataset", "problem", "solver", "repeat", "ruler", "value", "note")
 
@@ -196,11 +196,11 @@ class Log:
         self.rows: list[tuple[Any, ...]] = []
 
     def add(self, where: tuple[str, str, str, str], ruler: str, value: float, repeat: Any = "", note: str = "") -> None:
-        """One number of a (section, dataset, problem, solver)."""
+        """Add one number of a (section, dataset, problem, solver)."""
         self.rows.append((*where, repeat, ruler, f"{value:.10g}", note))
 
     def add_measurement(self, row: Measurement) -> None:
-        """All numbers of one solver on one case."""
+        """Add all numbers of one solver on one case."""
         where = (row.group, row.dataset, row.problem.label, row.solver)
         for repeat, seconds in enumerate(row.times):
             self.add(where, "seconds", seconds, repeat)
@@ -208,7 +208,7 @@ class Log:
             self.add(where, ruler, value, note=row.note)
 
     def write(self, path: Path, machine: str) -> None:
-        """As CSV, the machine in the first row."""
+        """Write the rows as CSV, with the machine in the first row."""
         with path.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(self.HEAD)

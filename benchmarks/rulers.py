@@ -1,4 +1,4 @@
-"""One ruler for all: time of interleaved repeats, passes, objective, explained variance, cardinality, memory."""
+"""Measurements that are the same for all solvers: time, passes, objective, variance, cardinality and memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BLINK = 0.2
 
 @dataclass(eq=False)
 class Measurement:
-    """What one solver did with one problem of one table."""
+    """The measurements of one solver on one problem of one table."""
 
     group: str
     dataset: str
@@ -38,17 +38,17 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Median time; NaN where the solver could not run."""
+        """Return the median time; NaN if the solver could not run."""
         return float(np.median(self.times)) if self.times else np.nan
 
     def values(self) -> dict[str, float]:
-        """Every ruler but the time."""
+        """Return all measurements but the time."""
         names = ("objective", "passes", "cardinality", "variance", "memory")
         return {name: float(getattr(self, name)) for name in names}
 
 
 class VarianceRuler:
-    """Adjusted variance of loadings as a share of the total variance of a table; means and total computed once."""
+    """Adjusted variance of loadings as a share of the total variance of a table, whose means are computed once."""
 
     def __init__(self, X: Any) -> None:
         self.X = X
@@ -57,7 +57,7 @@ class VarianceRuler:
         self.total = squares - X.shape[0] * float(self.mean @ self.mean)
 
     def share(self, Z: np.ndarray) -> float:
-        """Σ Rⱼⱼ² of the QR factorisation of the scores of unit loadings, largest variance first, over the total."""
+        """Return Σ Rⱼⱼ² of the QR factorisation of the scores, by decreasing variance, over the total variance."""
         Z = Z / np.maximum(np.linalg.norm(Z, axis=0), 1e-300)
         rows = np.flatnonzero(Z.any(axis=1))
         scores = np.asarray(self.X[:, rows] @ Z[rows]) - self.mean[rows] @ Z[rows]
@@ -66,7 +66,7 @@ class VarianceRuler:
 
 
 def peak_memory(call: Callable[[], Any]) -> tuple[Any, float]:
-    """A call's result, and the most bytes that Python and NumPy held for it at any time, its result included."""
+    """Return the result of a call, and the largest memory of Python and NumPy during it, in bytes."""
     tracemalloc.start()
     try:
         result = call()
@@ -76,14 +76,14 @@ def peak_memory(call: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """A call's result and its wall time."""
+    """Return the result of a call and its wall-clock time."""
     begin = time.perf_counter()
     result = call()
     return result, time.perf_counter() - begin
 
 
 def repeat_times(calls: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray:
-    """Wall times, (repeats, len(calls)), of interleaved repeats after a warm-up."""
+    """Return the wall-clock times, (repeats, len(calls)), of interleaved repeats after a warm-up."""
     with quiet():
         for call in calls:
             call()
@@ -92,7 +92,7 @@ def repeat_times(calls: Sequence[Callable[[], Any]], repeats: int) -> np.ndarray
 
 @contextmanager
 def quiet() -> Iterator[list[warnings.WarningMessage]]:
-    """Warnings collected instead of shown."""
+    """Collect warnings instead of showing them."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield caught
@@ -101,11 +101,11 @@ def quiet() -> Iterator[list[warnings.WarningMessage]]:
 def compete(
     group: str, dataset: str, X: Any, problem: Problem, solvers: Sequence[str], repeats: int, budget: float
 ) -> list[Measurement]:
-    """All solvers on one problem, the first being the reference whose cardinality the others get.
+    """Measure all solvers on one problem; the first is the reference, whose cardinality the others get.
 
-    A warm-up, a run for the memory, then `repeats` interleaved rounds, five times as many when they take no more
-    than a blink. A solver drops out once it has used up `budget` seconds, but has at least one round; a warm-up
-    five times as long stands for all of it.
+    Each solver has a warm-up, a run that measures memory, and `repeats` interleaved rounds, or five times as many if
+    they are short. A solver stops after `budget` seconds, but has at least one round; a warm-up that takes five times
+    as long replaces all rounds.
     """
     ruler, runs, measured = VarianceRuler(X), [], []
     for name in solvers:
@@ -135,7 +135,7 @@ def compete(
 
 
 def record(row: Measurement, answer: Answer, ruler: VarianceRuler) -> None:
-    """The untimed rulers, the same for every solver."""
+    """Set the measurements of a row other than times, computed in the same way for every solver."""
     row.objective, row.passes = answer.objective, answer.passes
     row.cardinality = int(np.count_nonzero(answer.Z))
     row.variance = ruler.share(answer.Z)

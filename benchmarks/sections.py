@@ -1,4 +1,4 @@
-"""Short studies beside the timing tables: starts, scaling, seeds, quality, memory.
+"""Short studies in addition to the tables of times: starts, scaling, seeds, quality, memory.
 
 Each takes a `Run`, prints its table and logs its numbers.
 """
@@ -25,7 +25,7 @@ from gpower.solvers.local_search import swap_search
 
 @dataclass(frozen=True)
 class Run:
-    """How thorough to be, and where the numbers go."""
+    """The extent of a run, and the log of its numbers."""
 
     full: bool
     repeats: int
@@ -33,7 +33,7 @@ class Run:
 
 
 def scaling(run: Run) -> None:
-    """The exponent of time against n_features at 500 samples."""
+    """Exponent of time as a power of n_features at 500 samples."""
     widths = [1000, 2000, 4000, 8000, 16000] + [32000, 64000] * run.full
     seeds, table = range(3), []
     for problem in (L1, L0):
@@ -49,7 +49,7 @@ def scaling(run: Run) -> None:
 
 
 def seeds(run: Run) -> None:
-    """Objective against the translation, and passes, over many seeds."""
+    """Objective relative to the translation, and passes, over many seeds."""
     table = []
     for shape in ((250, 2500), (500, 5000)):
         for problem in (L1, L0, *(FIVE if run.full else ())):
@@ -65,7 +65,7 @@ def seeds(run: Run) -> None:
 
 
 def _one_seed(shape: tuple[int, int], problem: Problem, seed: int, log: Log) -> tuple[float, float]:
-    """Our objective over the translation's, and our passes per component."""
+    """Return the objective of GPower relative to the translation, and its passes per component."""
     X = gaussian(*shape, seed + 1)
     with quiet():
         ours, theirs = (solver(name).prepare(X, problem, 0)() for name in ("gpower_default", "translation"))
@@ -77,7 +77,7 @@ def _one_seed(shape: tuple[int, int], problem: Problem, seed: int, log: Log) -> 
 
 
 def quality(run: Run) -> None:
-    """The gap of `GPower(cardinality=k)` with defaults to the best of 1000 polished random starts, 100 x 300."""
+    """Gap of `GPower(cardinality=k)` to the best of 1000 random starts with local search, 100 x 300."""
     table = []
     for k in (5, 10, 20):
         gaps = []
@@ -102,7 +102,7 @@ def quality(run: Run) -> None:
 
 
 def best_of_starts(S: np.ndarray, k: int, count: int, seed: int) -> float:
-    """The largest variance on k variables after truncated power steps from random starts, each end polished."""
+    """Return the largest variance on k variables after truncated power steps and swaps from random starts."""
     Z = np.random.default_rng(seed).standard_normal((S.shape[0], count))
     for _ in range(100):
         C = S @ Z
@@ -115,7 +115,7 @@ def best_of_starts(S: np.ndarray, k: int, count: int, seed: int) -> float:
 
 
 def memory(run: Run) -> None:
-    """Peak extra memory of a fit as a multiple of the data."""
+    """Peak additional memory of a fit as a multiple of the data."""
     models = {
         "l1 10%": lambda: GPower(1, penalty="l1", gamma=0.1),
         "l0 1%": lambda: GPower(1, gamma=0.01),

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.selection``: does cross-validation find planted numbers, and what does a path cost?"""
+"""``python -m benchmarks.selection``: measure cross-validation on planted tables, and the time of a path."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GRID = np.unique(np.geomspace(4, 90, 25).round().astype(int))
 
 
 def planted(seed: int, n_samples: int = 200, n_features: int = 2000) -> tuple[np.ndarray, np.ndarray]:
-    """X = F Vᵀ + unit noise and V, (n_features, 3): orthogonal loadings ±1, scaled to unit norm."""
+    """Return X = F Vᵀ + unit noise, and V, (n_features, 3): orthogonal loadings of equal size, scaled to unit norm."""
     rng = np.random.default_rng(seed)
     V = np.zeros((n_features, len(SIZES)))
     supports = np.split(rng.permutation(n_features)[: sum(SIZES)], np.cumsum(SIZES)[:-1])
@@ -32,7 +32,7 @@ def planted(seed: int, n_samples: int = 200, n_features: int = 2000) -> tuple[np
 
 
 def recovery(seed: int) -> tuple[np.ndarray, np.ndarray, float]:
-    """Chosen cardinalities, share of each planted support found, and seconds."""
+    """Return the chosen cardinalities, the share of each planted support that is found, and the seconds."""
     X, V = planted(seed)
     model = GPowerCV(len(SIZES), cardinalities=GRID)
     _, seconds = timed(lambda: model.fit(X))
@@ -42,12 +42,12 @@ def recovery(seed: int) -> tuple[np.ndarray, np.ndarray, float]:
 
 
 def good(chosen: np.ndarray, shares: np.ndarray) -> bool:
-    """Every number within a fifth of the planted one, nine tenths of every support."""
+    """Return whether every number is within a fifth of the planted one, and nine tenths of every support are found."""
     return bool(np.all(np.abs(chosen - SIZES) <= 0.2 * np.asarray(SIZES)) and np.all(shares >= 0.9))
 
 
 def cross_validation(seeds: Sequence[int]) -> None:
-    """Three planted components of 10, 20 and 30 variables out of 2,000, as GPowerCV finds them."""
+    """Print the components that GPowerCV finds if 10, 20 and 30 of 2,000 variables are planted."""
     rows, hits = [], 0
     for seed in seeds:
         chosen, shares, seconds = recovery(seed)
@@ -59,7 +59,7 @@ def cross_validation(seeds: Sequence[int]) -> None:
 
 
 def path_cost(repeats: int) -> None:
-    """A path of 50 cardinalities against single fits of 50 variables, interleaved."""
+    """Print the time of a path of 50 cardinalities relative to single fits of 50 variables, interleaved."""
     X = FACTOR.make()
     grids = (cardinality_grid(X.shape[1], count) for count in range(50, 100))
     fifty = next(grid for grid in grids if len(grid) == 50)  # small numbers that would be repeated are there once

@@ -39,7 +39,7 @@ COMPONENTS = (1, 10, 30)
 
 
 def make_cells(p: int, n: int, density: float = 0.036, seed: int = 0) -> sp.csr_array:
-    """Cells × genes, log1p of Poisson counts in float32: two of 40 programmes of 200 genes in every cell.
+    """Return cells × genes, log1p of Poisson counts in float32, with two of 40 programmes of 200 genes in every cell.
 
     A Poisson number of counts per cell, each on a random gene, is a Poisson number per gene. Blocks of cells are made
     in threads; the result depends on the seed alone.
@@ -67,13 +67,13 @@ def make_cells(p: int, n: int, density: float = 0.036, seed: int = 0) -> sp.csr_
 
 
 def _make_draw_table(weights: np.ndarray) -> np.ndarray:
-    """A table of indices, each as often as its weight says."""
+    """Return a table that contains each index as often as its weight requires."""
     edges = np.round(np.cumsum(weights) / np.sum(weights) * DRAW_TABLE_SIZE).astype(np.int64)
     return np.repeat(np.arange(weights.size, dtype=np.int32), np.diff(edges, prepend=0))
 
 
 def _find_depth(weights: np.ndarray, genes: np.ndarray, slope: np.ndarray, density: float) -> float:
-    """The mean number of counts of a cell with which the share of stored entries is `density`."""
+    """Return the mean number of counts of a cell with which the share of stored entries is `density`."""
     low, high = 1.0, 1e6
     rates = (1 - PROGRAMME_SHARE) * weights
     active = rates[genes[0]] + PROGRAMME_SHARE / 2 * slope
@@ -88,7 +88,7 @@ def _find_depth(weights: np.ndarray, genes: np.ndarray, slope: np.ndarray, densi
 def _draw_counts(
     rng: np.random.Generator, rows: int, n: int, depth: float, base: np.ndarray, programmes: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Values, columns and numbers of entries of some cells."""
+    """Return values, columns and numbers of entries of some cells."""
     cell = np.repeat(np.arange(rows, dtype=np.int32), rng.poisson(depth, rows))
     chosen = rng.integers(0, N_PROGRAMMES, (rows, 2), np.int32)
     gene = base[rng.integers(0, DRAW_TABLE_SIZE, cell.size, np.int32)]
@@ -104,22 +104,22 @@ def _draw_counts(
 
 
 def matrix_bytes(X: sp.csr_array) -> int:
-    """Bytes of the values and indices."""
+    """Return the bytes of the values and indices."""
     return int(X.data.nbytes + X.indices.nbytes + X.indptr.nbytes)
 
 
 def print_line(*cells: Any) -> None:
-    """One measured line, at once."""
+    """Print one measured line without delay."""
     print("  " + "  ".join(f"{cell:.3g}" if isinstance(cell, float) else str(cell) for cell in cells), flush=True)
 
 
 def supports_of(model: Any) -> list[frozenset[int]]:
-    """The variables of each component."""
+    """Return the variables of each component."""
     return [frozenset(np.flatnonzero(row).tolist()) for row in to_host(model.components_)]
 
 
 def compare_supports(first: Sequence[frozenset[int]], second: Sequence[frozenset[int]]) -> str:
-    """How many components have the same variables, and the share of variables in common."""
+    """Return how many components have the same variables, and the share of common variables."""
     same = sum(any(a == b for b in second) for a in first)
     common = [max(len(a & b) for b in second) / max(len(a), 1) for a in first]
     return f"same variables in {same} of {len(first)}, {100 * float(np.mean(common)):.1f} % in common"
@@ -150,7 +150,7 @@ def arpack_line(X: Any, m: int, ours: float, share: float) -> float:
 
 
 def cells(p: int, options: argparse.Namespace) -> None:
-    """Cells × 20,000 genes on the processor, on the GPU, and ARPACK."""
+    """Measure cells × 20,000 genes on the processor, on the GPU, and with ARPACK."""
     begin = time.perf_counter()
     X = make_cells(p, options.genes)
     size = matrix_bytes(X)
@@ -176,7 +176,7 @@ def cells(p: int, options: argparse.Namespace) -> None:
 
 
 def cells_on_gpu(X: sp.csr_array, supports: dict[int, list[frozenset[int]]], options: argparse.Namespace) -> None:
-    """The same fits on the GPU, each twice: the first one compiles kernels."""
+    """Measure the same fits on the GPU, each twice, because the first one compiles kernels."""
     import cupy
 
     begin = time.perf_counter()
@@ -197,7 +197,7 @@ def cells_on_gpu(X: sp.csr_array, supports: dict[int, list[frozenset[int]]], opt
 
 
 def products(cupy: Any, A: Any) -> None:
-    """Seconds of one product with 70 columns each way, through the container, with and without a copy by columns."""
+    """Print the seconds of one product with 70 columns in each direction, with and without a copy by columns."""
     from gpower.operators import as_container
     from gpower.operators.storage import device_sparse
 
@@ -212,7 +212,7 @@ def products(cupy: Any, A: Any) -> None:
 
 
 def _seconds(cupy: Any, work: Callable[[], Any]) -> float:
-    """Least seconds of three runs after a first one."""
+    """Return the least seconds of three runs after a warm-up."""
     times = []
     for _ in range(4):
         begin = time.perf_counter()
@@ -223,7 +223,7 @@ def _seconds(cupy: Any, work: Callable[[], Any]) -> float:
 
 
 def profile(work: Callable[[], Any], lines: int = 25) -> None:
-    """The functions in which a call spends its own time."""
+    """Print the functions in which a call spends most of its time."""
     profiler, text = cProfile.Profile(), io.StringIO()
     with quiet():
         profiler.runcall(work)
@@ -288,7 +288,7 @@ def check_tensors(X: sp.csr_array, expected: Any) -> None:
 
 
 def dense(options: argparse.Namespace) -> None:
-    """Dense matrices on the GPU by cardinality and by γ, beside torch.pca_lowrank."""
+    """Measure dense matrices on the GPU by cardinality and by γ, relative to torch.pca_lowrank."""
     import torch
 
     for shape, goal in {(2000, 20000): 25, (20000, 100000): 6, (500000, 2000): 4}.items():
@@ -297,7 +297,7 @@ def dense(options: argparse.Namespace) -> None:
 
 
 def dense_table(torch: Any, shape: tuple[int, int], goal: float, options: argparse.Namespace) -> None:
-    """All fits of one dense matrix on the GPU."""
+    """Measure all fits of one dense matrix on the GPU."""
     X = _on_device(torch, shape)
     for m in options.components:
 
@@ -328,7 +328,7 @@ def _time(work: Callable[[], Any]) -> float:
 
 
 def two_cores(options: argparse.Namespace) -> dict[int, float]:
-    """CSR 100,000 × 5,000 with 6 % stored, 30 variables: the ratio of the seconds to ARPACK's."""
+    """Return the ratio of the seconds to ARPACK's for CSR 100,000 × 5,000 with 6 % stored, 30 variables."""
     X = sparse_counts((options.cells, 5000), 0.06).astype(np.float32)
     print_line(f"CSR {X.shape[0]} x {X.shape[1]}, {X.nnz:.3g} entries, {matrix_bytes(X) / GB:.3g} GB")
     ratios = {}
@@ -344,7 +344,7 @@ def two_cores(options: argparse.Namespace) -> dict[int, float]:
 
 
 def sparse(run: Any) -> None:
-    """Sparse components over ARPACK's ordinary ones: CSR 100,000 x 5,000, 6 % stored."""
+    """Time of sparse components relative to ARPACK's ordinary ones: CSR 100,000 x 5,000, 6 % stored."""
     for m, ratio in two_cores(arguments(["two-cores"])).items():
         run.log.add(("sparse", "CSR 100000 x 5000", f"m={m} k=30", "gpower"), "ratio", ratio)
 
@@ -384,7 +384,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main() -> None:
-    """Every part in turn."""
+    """Run all requested parts."""
     options = arguments()
     attempt("machine", lambda: print_line(machine_line(options.threads)))  # it needs an installed package
     with threadpoolctl.threadpool_limits(options.threads):

@@ -1,9 +1,9 @@
-"""Modules below the noise edge: what the default starts find, beside the best that any method finds.
+"""Modules below the noise edge: the variance of the default starts relative to the best value of any method.
 
 ``starts`` is a section of ``python -m benchmarks``. Tables are noise with planted modules, a few columns with a common
 factor; most of the modules have a smaller eigenvalue than the noise, so that no principal component shows them. The
-reference is the best of three: truncated power steps from the columns of largest one-step score, all columns scored,
-with swaps of single variables at the end; the same from the planted variables; and the default itself.
+reference is the best of three results: truncated power steps from the columns with the best scores after one step,
+followed by swaps of single variables; the same from the planted variables; and the default itself.
 """
 
 from __future__ import annotations
@@ -242,7 +242,7 @@ def _polar(Y: np.ndarray) -> np.ndarray:
 
 
 def starts(run: Any) -> None:
-    """What the default starts find: planted modules, several of them, and penalties on small and large tables."""
+    """Default starts: planted modules, several of them, and penalties on small and large tables."""
     with quiet():
         cardinality(run)
         several(run)

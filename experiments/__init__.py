@@ -1,1 +1,1 @@
-"""Published experiments, run again with this library."""
+"""Published experiments, repeated with this library."""

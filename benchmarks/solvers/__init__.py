@@ -1,8 +1,8 @@
-"""One competitor per file.
+"""The solvers, one per file.
 
-A competitor has a ``LABEL`` and ``prepare(X, problem, cardinality)``, which does everything that is not to be
-timed and returns the call that is: ``() -> Answer``. `cardinality` is what the reference reached in all, for
-competitors that have to be brought to it. Where one cannot run, it raises `CannotRun`.
+A solver has a ``LABEL`` and ``prepare(X, problem, cardinality)``, which does everything that is not timed and returns
+the call that is timed: ``() -> Answer``. `cardinality` is the total cardinality of the reference, for solvers that have
+to reach the same one. If a solver cannot solve a problem, it raises `CannotRun`.
 """
 
 from __future__ import annotations
@@ -12,5 +12,5 @@ from types import ModuleType
 
 
 def solver(name: str) -> ModuleType:
-    """The competitor in the file of that name."""
+    """Return the solver in the file of that name."""
     return import_module(f"benchmarks.solvers.{name}")

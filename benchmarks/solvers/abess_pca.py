@@ -14,7 +14,7 @@ LARGEST = 3000  # variables: it forms their covariance
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`SparsePCA.fit` of abess with our cardinality; refused where it returns something else without a word."""
+    """Return `SparsePCA.fit` of abess with the cardinality of the reference; raise if it would return another one."""
     try:
         from abess.decomposition import SparsePCA
     except ImportError:

@@ -1,4 +1,4 @@
-"""GPower with a cardinality, ours with gamma, and nothing else set: many starts, swap polish, tight tolerance."""
+"""GPower with a cardinality and all defaults: many starts, local search, tight tolerance."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LABEL = "gpower (all defaults)"
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`GPower(cardinality=k).fit`, the cardinality shared out evenly."""
+    """Return `GPower(cardinality=k).fit`, with the total cardinality divided evenly."""
     k = cardinality // problem.n_components
     if k == 0:
         raise CannotRun("the reference has fewer variables than components")

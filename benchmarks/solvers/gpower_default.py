@@ -1,4 +1,4 @@
-"""GPower as a user calls it with a gamma, at the paper's tolerance: one start, the solver chosen by size."""
+"""GPower with a gamma and the paper's tolerance: one start, the algorithm chosen by size."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ LABEL = "gpower"
 
 
 def estimator(problem: Problem, **options: Any) -> GPower:
-    """The estimator of a problem at the paper's tolerance."""
+    """Return the estimator of a problem at the paper's tolerance."""
     return GPower(
         problem.n_components,
         penalty=problem.penalty,
@@ -26,10 +26,10 @@ def estimator(problem: Problem, **options: Any) -> GPower:
 
 
 def answer(model: GPower) -> Answer:
-    """What a fitted model says."""
+    """Return the loadings and values of a fitted model."""
     return Answer(model.components_.T, float(model.objective_.sum()), float(model.n_passes_))
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`GPower.fit`, whole."""
+    """Return the call of `GPower.fit`."""
     return lambda: answer(estimator(problem).fit(X))

@@ -1,4 +1,4 @@
-"""GPower with the paper's settings to the letter: its start, its iteration on the whole matrix, its refits."""
+"""GPower with the paper's settings: its start, its iteration on the whole matrix, its refits."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ LABEL = "gpower (paper)"
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`GPower.fit` with the paper's settings; ℓ0 loadings are read off, ℓ1 patterns are filled."""
+    """Return `GPower.fit` with the paper's settings: ℓ1 loadings are refitted, ℓ0 loadings are not."""
     model = estimator(problem, solver="paper")
     return lambda: answer(model.fit(X))

@@ -1,4 +1,4 @@
-"""A penalty brought to a wanted cardinality, for competitors whose penalty has a scale of its own."""
+"""Find the penalty that gives a cardinality, for solvers whose penalty has another scale."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POWER = 0.3
 def matched_alpha(
     count: Callable[[float], int], alpha: float, wanted: int, fits: int = 12, near: float = 0.05
 ) -> float:
-    """The alpha whose answer is nearest to `wanted` non-zeros, by a power law inside a shrinking bracket."""
+    """Return the alpha whose solution is nearest to `wanted` non-zeros, by a power law inside a bracket."""
     low, high, tried = 0.0, np.inf, {}
     for _ in range(fits):
         found = tried[alpha] = count(alpha)
@@ -30,7 +30,7 @@ def matched_alpha(
 
 
 def prepare_sklearn(model: Callable[..., Any], X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """A scikit-learn sparse PCA of the same total cardinality as ours, alpha found beforehand."""
+    """Return the fit of a scikit-learn sparse PCA of the same total cardinality; alpha is found before."""
     if not isinstance(X, np.ndarray):
         raise CannotRun("takes no sparse matrix")
 

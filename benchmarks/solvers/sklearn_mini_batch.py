@@ -14,5 +14,5 @@ LABEL = "sklearn MiniBatchSparsePCA"
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`MiniBatchSparsePCA.fit` with the alpha found beforehand."""
+    """Return `MiniBatchSparsePCA.fit` with an alpha that is found before."""
     return prepare_sklearn(MiniBatchSparsePCA, X, problem, cardinality)

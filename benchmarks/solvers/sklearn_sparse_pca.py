@@ -14,5 +14,5 @@ LABEL = "sklearn SparsePCA"
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """`SparsePCA.fit` with the alpha found beforehand."""
+    """Return `SparsePCA.fit` with an alpha that is found before."""
     return prepare_sklearn(SparsePCA, X, problem, cardinality)

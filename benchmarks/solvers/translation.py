@@ -1,10 +1,10 @@
-"""A line-by-line NumPy translation of the paper's Algorithms 2 to 6, the yardstick.
+"""The reference: a line-by-line NumPy translation of the paper's Algorithms 2 to 6.
 
-Centred data, the largest-norm column as start (completed by a random orthonormal complement in a block), two
-products with the whole matrix per iteration, tolerance 1e-4; the pattern filled by the rank-one SVD (one unit,
-ℓ1), by the explicit solution (ℓ0) or by Algorithm 6 (block, ℓ1); explicit deflation A − (Az)zᵀ. Written as one
-who knows NumPy would translate MATLAB: BLAS products, no tricks, no needless copies. The paper's slips are put
-right as everybody must (Algorithm 6 zeroes first and normalises then).
+Data are centred. The start is the column of largest norm, completed by a random orthonormal complement in a block. An
+iteration takes two products with the whole matrix, and the tolerance is 1e-4. Loadings on the pattern come from the
+rank-one SVD (one unit, ℓ1), the explicit solution (ℓ0) or Algorithm 6 (block, ℓ1). The deflation A − (Az)zᵀ is
+explicit. The code uses BLAS products without needless copies, as a careful translation from MATLAB would. Errors of the
+paper are corrected: Algorithm 6 sets entries to zero first and normalises then.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ TOL, MAX_ITER = 1e-4, 1000
 
 
 def prepare(X: Any, problem: Problem, cardinality: int) -> Callable[[], Answer]:
-    """The whole translation: centring, ascent and refit."""
+    """Return the call of the translation: centring, ascent and refit."""
     if sp.issparse(X):
         return lambda: sparse_single_unit(X, problem)
     return lambda: (block if problem.method == "block" else deflation)(X, problem)
 
 
 def deflation(X: np.ndarray, problem: Problem) -> Answer:
-    """Algorithms 2 and 3 in the deflation scheme of section 4.4."""
+    """Run Algorithms 2 and 3 in the deflation scheme of section 4.4."""
     A = X - X.mean(axis=0)
     Z = np.zeros((A.shape[1], problem.n_components))
     f, iterations = 0.0, 0
@@ -52,17 +52,17 @@ def deflation(X: np.ndarray, problem: Problem) -> Answer:
 
 
 def column_norms(A: np.ndarray) -> np.ndarray:
-    """‖aᵢ‖ of every column; the yardstick gets the fastest way there is for rows in memory."""
+    """Return ‖aᵢ‖ of every column, computed in the fastest way for rows in memory."""
     return np.sqrt(np.einsum("ij,ij->j", A, A))  # noqa: TID251
 
 
 def threshold(problem: Problem, largest: float) -> float:
-    """γ: the given fraction of its upper bound."""
+    """Return γ, the given fraction of its upper bound."""
     return problem.gamma * (largest if problem.penalty == "l1" else largest**2)
 
 
 def ascend_single(A: Any, x: np.ndarray, gamma: float, penalty: str) -> tuple[np.ndarray, float, int]:
-    """Algorithm 2 (ℓ1) or 3 (ℓ0): thresholded correlations at the end, f there, and iterations."""
+    """Run Algorithm 2 (ℓ1) or 3 (ℓ0); return the last thresholded correlations, f there, and the iterations."""
     f = 0.0
     for iteration in range(1, MAX_ITER + 1):
         c = A.T @ x
@@ -76,7 +76,7 @@ def ascend_single(A: Any, x: np.ndarray, gamma: float, penalty: str) -> tuple[np
 
 
 def thresholded(C: np.ndarray, gamma: float, penalty: str) -> tuple[np.ndarray, float]:
-    """The coefficients of the step, and f."""
+    """Return the coefficients of the step, and f."""
     if penalty == "l1":
         T = np.maximum(np.abs(C) - gamma, 0)
         return np.sign(C) * T, float(np.sum(T**2))
@@ -86,7 +86,7 @@ def thresholded(C: np.ndarray, gamma: float, penalty: str) -> tuple[np.ndarray, 
 
 
 def rank_one(A_active: Any) -> np.ndarray:
-    """v of the leading singular triple σuvᵀ of the active columns, equation (28)."""
+    """Return v of the leading singular triple σuvᵀ of the active columns, equation (28)."""
     if min(A_active.shape) < 10:
         return np.linalg.svd(A_active @ np.eye(A_active.shape[1]), full_matrices=False)[2][0]
     v0 = np.random.default_rng(0).standard_normal(min(A_active.shape))
@@ -94,7 +94,7 @@ def rank_one(A_active: Any) -> np.ndarray:
 
 
 def block(X: np.ndarray, problem: Problem) -> Answer:
-    """Algorithms 4 and 5, μ all ones."""
+    """Run Algorithms 4 and 5 with all μ equal to one."""
     A = X - X.mean(axis=0)
     norms = column_norms(A)
     i = np.argmax(norms)
@@ -114,13 +114,13 @@ def block(X: np.ndarray, problem: Problem) -> Answer:
 
 
 def with_complement(x: np.ndarray, m: int) -> np.ndarray:
-    """[x | X⊥] with a random X⊥."""
+    """Return [x | X⊥] with a random X⊥."""
     rest = np.random.RandomState(0).standard_normal((x.size, m - 1))
     return np.column_stack([x, np.linalg.qr(rest - np.outer(x, x @ rest))[0]])
 
 
 def fill_block(A: np.ndarray, active: np.ndarray, Y: np.ndarray) -> tuple[np.ndarray, int]:
-    """Algorithm 6: loadings on the pattern, and iterations."""
+    """Run Algorithm 6; return the loadings on the pattern, and the iterations."""
     f = 0.0
     for iteration in range(1, MAX_ITER + 1):
         C = np.where(active, A.T @ Y, 0)
@@ -134,19 +134,19 @@ def fill_block(A: np.ndarray, active: np.ndarray, Y: np.ndarray) -> tuple[np.nda
 
 
 def polar(G: np.ndarray) -> np.ndarray:
-    """The U factor of the polar decomposition."""
+    """Return the factor U of the polar decomposition."""
     U, _, Vt = np.linalg.svd(G, full_matrices=False)
     return U @ Vt
 
 
 def unit_columns(Z: np.ndarray) -> np.ndarray:
-    """Columns of norm one; a zero column stays."""
+    """Return the columns scaled to norm one; zero columns do not change."""
     norms = np.linalg.norm(Z, axis=0)
     return Z / np.where(norms > 0, norms, 1)
 
 
 def sparse_single_unit(X: Any, problem: Problem) -> Answer:
-    """Algorithms 2 and 3 on a sparse matrix centred implicitly: to subtract the means would fill it."""
+    """Run Algorithms 2 and 3 on a sparse matrix that is centred implicitly, because centring would fill it."""
     p = X.shape[0]
     mean = np.asarray(X.mean(axis=0)).ravel()
     norms = np.sqrt(np.asarray(X.multiply(X).sum(axis=0)).ravel() - p * mean**2)
@@ -161,5 +161,5 @@ def sparse_single_unit(X: Any, problem: Problem) -> Answer:
 
 
 def centred(X: Any, mean: np.ndarray) -> LinearOperator:
-    """X − 1·meanᵀ, never formed."""
+    """Return X − 1·meanᵀ as an operator, which is never formed."""
     return aslinearoperator(X) - aslinearoperator(np.ones((X.shape[0], 1))) @ aslinearoperator(mean[None])

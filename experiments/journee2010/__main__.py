@@ -1,4 +1,4 @@
-"""``python -m experiments.journee2010``: every table and figure of section 5, the published numbers beside ours.
+"""``python -m experiments.journee2010``: every table and figure of section 5, published and measured.
 
 Before them, the geometry of section 2 is drawn.
 """
@@ -34,7 +34,7 @@ PARTS = {
 
 
 def arguments() -> argparse.Namespace:
-    """What the user asks for."""
+    """Parse the command line."""
     parts = "; ".join(f"{name}: {words}" for name, words in PARTS.items())
     parser = argparse.ArgumentParser(prog="python -m experiments.journee2010", description=__doc__)
     parser.add_argument("--full", action="store_true", help="the paper's sizes and repetitions: hours, resumable")
@@ -46,7 +46,7 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> None:
-    """Run the parts asked for; finished instances of an earlier run are kept."""
+    """Run the requested parts; finished instances of an earlier run are reused."""
     options, begin = arguments(), time.perf_counter()
     name = ("full" if options.full else "reduced") + ("-data" if options.data else "")
     output: Path = options.output or Path("experiments/journee2010/results") / name

@@ -1,4 +1,4 @@
-"""Processed data matrices of ArrayExpress (MAGE-TAB): two lines of headings, then one probe per line."""
+"""Read processed data matrices of ArrayExpress (MAGE-TAB): two lines of headings, then one probe per line."""
 
 from collections.abc import Iterator
 from os import PathLike
@@ -21,7 +21,7 @@ def read_arrayexpress(
     probe_column: str | None = None,
     gene_column: str | None = None,
 ) -> Table:
-    r"""Read a processed data matrix, and make its probes into genes where the array design is given.
+    r"""Read a processed data matrix, and map its probes to genes if the array design is given.
 
     The first line of such a file names the samples (``Hybridization REF``, ``Assay REF`` or ``Scan REF``), the
     second what each column holds (``Reporter REF`` or ``Composite Element REF``, then the kind of value).
@@ -73,7 +73,7 @@ def read_arrayexpress(
 
 
 def _headings(path: Path, rows: Iterator[NumberedRow]) -> tuple[list[str], list[str], str]:
-    """The samples, the kinds of value, and what the lines are called."""
+    """Return the samples, the kinds of value, and the name of the lines."""
     lines = [next(rows, (0, [""])) for _ in range(2)]
     for (line, cells), what in zip(lines, ("Hybridization REF", "Reporter REF"), strict=True):
         if not cells[0].upper().endswith("REF"):
@@ -86,7 +86,7 @@ def _headings(path: Path, rows: Iterator[NumberedRow]) -> tuple[list[str], list[
 
 
 def _columns(path: Path, kinds: list[str], value: str | None) -> list[int]:
-    """The columns that hold the wanted kind of value."""
+    """Return the columns of the requested kind of value."""
     found = list(dict.fromkeys(kind for kind in kinds if kind))
     if value is None:
         if len(found) > 1:
@@ -100,7 +100,7 @@ def _columns(path: Path, kinds: list[str], value: str | None) -> list[int]:
 
 
 def _kept(path: Path, rows: Iterator[NumberedRow], samples: list[str], columns: list[int]) -> Iterator[NumberedRow]:
-    """A header of the samples' names, then the wanted cells of each line."""
+    """Yield a header of the samples' names, then the requested cells of each line."""
     yield 1, ["", *(samples[at] for at in columns)]
     for line, cells in rows:
         if any(cells):

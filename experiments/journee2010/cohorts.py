@@ -1,4 +1,4 @@
-"""The four breast-cancer cohorts of the paper, from the archives that publish them.
+"""Download the four breast-cancer cohorts of the paper from the archives that publish them.
 
 ``python -m experiments.journee2010.cohorts DIR`` downloads them and writes the files that ``--data DIR`` reads.
 """
@@ -30,7 +30,7 @@ Folder = str | PathLike[str] | None
 
 
 def fetch_geo_series(accession: str, *, platform: str | None = None, folder: Folder = None) -> Table:
-    """A series of the Gene Expression Omnibus, by its accession; see `fetch_file` for how downloads are checked.
+    """Download a series of the Gene Expression Omnibus by its accession; `fetch_file` describes the checks.
 
     Parameters
     ----------
@@ -59,12 +59,12 @@ def _checked(accession: str, kind: str) -> str:
 
 
 def _shelf(accession: str) -> str:
-    """GEO's folder of an accession: GSE2034 lies in GSE2nnn, GPL96 in GPLnnn."""
+    """Return GEO's folder of an accession: GSE2nnn for GSE2034, GPLnnn for GPL96."""
     return f"{accession[:3]}{accession[3:-3]}nnn"
 
 
 def fetch_wang(folder: Folder = None) -> Table:
-    """286 lymph-node-negative breast tumours, GEO series GSE2034 on GPL96, log2 intensities; the paper has 285.
+    """Fetch 286 lymph-node-negative breast tumours, GEO series GSE2034 on GPL96, log2 intensities; the paper has 285.
 
     Y. Wang et al. (2005). Gene-expression profiles to predict distant metastasis of lymph-node-negative primary
     breast cancer. Lancet 365, 671–679.
@@ -73,7 +73,7 @@ def fetch_wang(folder: Folder = None) -> Table:
 
 
 def fetch_sotiriou(folder: Folder = None) -> Table:
-    """189 breast tumours, GEO series GSE2990 on GPL96; the paper's JRH-2 are the 101 of them from Oxford.
+    """Fetch 189 breast tumours, GEO series GSE2990 on GPL96; the paper's JRH-2 are the 101 of them from Oxford.
 
     C. Sotiriou et al. (2006). Gene expression profiling in breast cancer: understanding the molecular basis of
     histologic grade to improve prognosis. Journal of the National Cancer Institute 98, 262–272.
@@ -82,7 +82,7 @@ def fetch_sotiriou(folder: Folder = None) -> Table:
 
 
 def fetch_vijver(folder: Folder = None) -> Table:
-    """295 breast tumours, from the Netherlands Cancer Institute; a missing log ratio is NaN.
+    """Fetch 295 breast tumours from the Netherlands Cancer Institute; a missing log ratio is NaN.
 
     M. J. van de Vijver et al. (2002). A gene-expression signature as a predictor of survival in breast cancer.
     New England Journal of Medicine 347, 1999–2009.
@@ -91,7 +91,7 @@ def fetch_vijver(folder: Folder = None) -> Table:
 
 
 def fetch_naderi(folder: Folder = None) -> Table:
-    """135 breast tumours, ArrayExpress experiment E-UCON-1.
+    """Fetch 135 breast tumours, ArrayExpress experiment E-UCON-1.
 
     A. Naderi et al. (2007). A gene-expression signature to predict survival in breast cancer across independent
     data sets. Oncogene 26, 1507–1516.
@@ -102,7 +102,7 @@ def fetch_naderi(folder: Folder = None) -> Table:
 def fetch_arrayexpress(
     accession: str, *, value: str | None = None, gene_column: str | None = None, folder: Folder = None
 ) -> Table:
-    """The processed matrix of an ArrayExpress experiment, its probes made into genes by the array design.
+    """Fetch the processed matrix of an ArrayExpress experiment, with probes mapped to genes by the array design.
 
     The archive names its files as it likes, so they are looked up: its list of the experiment's files tells the
     processed matrix and the sample table (SDRF), and the sample table tells the array design.
@@ -119,7 +119,7 @@ def fetch_arrayexpress(
 
 
 def _files(listing: Path) -> list[str]:
-    """The files of an experiment, from the archive's description of it."""
+    """Return the files of an experiment, from the archive's description of it."""
 
     def paths(node: Any) -> Iterator[str]:
         if isinstance(node, dict):
@@ -148,7 +148,7 @@ def _one(accession: str, files: list[str], what: str, fits: Callable[[str], bool
 
 
 def _array_design(sdrf: Path) -> str:
-    """The array design that a sample table names."""
+    """Return the array design that a sample table names."""
     with open_text(sdrf, errors="replace") as text:
         rows = split_tabbed_rows(text)
         headings = [cell.casefold().replace(" ", "") for cell in next(rows, (0, [""]))[1]]
@@ -162,7 +162,7 @@ def _array_design(sdrf: Path) -> str:
 
 
 def _unpacked(path: Path) -> Path:
-    """The largest file of a zip archive, beside the archive; any other file as it is."""
+    """Return the largest file of a zip archive, unpacked next to it; any other file is returned unchanged."""
     if not zipfile.is_zipfile(path):
         return path
     with zipfile.ZipFile(path) as archive:
@@ -182,7 +182,7 @@ COHORTS: dict[str, Callable[[Folder], Table]] = {
 
 
 def write_cohorts(folder: Path, rank: int = 10) -> None:
-    """Each cohort as NAME.npz with the arrays X, missing values estimated, and genes; those already there are kept."""
+    """Write each cohort as NAME.npz with the arrays X, missing values estimated, and genes; keep existing files."""
     for name, fetch in COHORTS.items():
         target = folder / f"{name}.npz"
         if not target.exists():

@@ -1,4 +1,4 @@
-"""Files from public archives, kept in a cache with their checksums. Needs pooch."""
+"""Download files from public archives into a cache with their checksums. Needs pooch."""
 
 import logging
 import os
@@ -17,7 +17,7 @@ _TIMEOUT = 60  # seconds without an answer
 
 
 def cache_folder(folder: str | os.PathLike[str] | None = None) -> Path:
-    """Where downloads are kept: `folder`, the environment variable GPOWER_DATA, or the system's cache.
+    """Return the folder of downloads: `folder`, the environment variable GPOWER_DATA, or the system's cache.
 
     Examples
     --------
@@ -36,7 +36,7 @@ def fetch_file(
     folder: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Path:
-    """A file of a public archive, downloaded once.
+    """Download a file of a public archive once.
 
     The archives publish no checksums. The first download is therefore trusted; its SHA-256 is written beside the
     file, as ``NAME.sha256``, and every later use is checked against it. A file that no longer agrees is downloaded
@@ -83,7 +83,7 @@ def fetch_file(
 
 
 class _Resuming:
-    """A downloader for pooch that continues where the last attempt broke off, if the file is still the same one."""
+    """A downloader for pooch that continues an interrupted download if the file has not changed."""
 
     def __init__(self, path: Path, progress: Progress | None) -> None:
         self.part, self.progress = path.with_name(f"{path.name}.part"), progress

@@ -16,7 +16,7 @@ SHOWN = (5, 12, 20, 45, 90, 160)
 
 
 def run(study: Study) -> None:
-    """The two groups of the paper, and one group after post-processing."""
+    """Run the methods: two groups of the paper, and one group after post-processing."""
     rows = single_sweeps(study)
     shares = [
         {"group": "upper" if method.name in UPPER else "lower", "method": method.name, "as": kind}
@@ -38,7 +38,7 @@ def _count(rows: list[Row]) -> int:
 
 
 def verdict(shares: list[Row]) -> str:
-    """Distances between and within the groups."""
+    """Return a sentence on the distances between and within the groups."""
 
     def values(group: str, kind: str, k: int) -> list[float]:
         return [row[f"k={k}"] for row in shares if row["group"] == group and row["as"] == kind]
@@ -53,7 +53,7 @@ def verdict(shares: list[Row]) -> str:
 
 
 def draw(study: Study, rows: list[Row]) -> None:
-    """As published on the left, all post-processed on the right."""
+    """Draw the published figure on the left, and all methods after post-processing on the right."""
     panels = get_panels(None, 1, 2, 9.5, 3.9, sharey=True)[0]
     titles = ("as the methods return them", "after post-processing")
     for panel, kind, title in zip(panels, ("variance", "postprocessed"), titles, strict=True):

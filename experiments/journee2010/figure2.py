@@ -17,7 +17,7 @@ METHODS = (published.GPOWER_L1, published.GPOWER_L0)
 
 
 def run(study: Study) -> None:
-    """Variables whose column norm is below the threshold are zero, which bounds the cardinality."""
+    """Compare the cardinality with its bound: variables whose column norm is below the threshold are zero."""
     rows = [row | {"bound": bound(**row)} for row in single_sweeps(study) if row["method"] in METHODS]
     means = report.mean_by(rows, ("method", "level"), ("cardinality", "bound"))
     rows_out = [
@@ -40,7 +40,7 @@ def run(study: Study) -> None:
 
 
 def bound(seed: int, level: float, **_: object) -> int:
-    """Columns longer than the threshold; all others are zero."""
+    """Return the number of columns longer than the threshold; all others are zero."""
     norms = _norms(seed)
     return int(np.count_nonzero(norms > level * norms.max()))
 

@@ -1,4 +1,4 @@
-"""Figure 3: the time of one component against its cardinality, greedy selection against the rest."""
+"""Figure 3: the time of one component against its cardinality, for greedy selection and the other methods."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHOWN = (5, 20, 45, 90, 160, 250)
 
 
 def run(study: Study) -> None:
-    """Seconds, and reads of the matrix, which do not depend on the machine."""
+    """Measure seconds, and reads of the matrix, which do not depend on the machine."""
     rows = single_sweeps(study)
     found = [
         {"method": method.name, "of": value}

@@ -1,4 +1,4 @@
-"""Figure 4: variance and cardinality in the course of the computation, GPower ℓ1 and rSVD ℓ1 with its two phases."""
+"""Figure 4: variance and cardinality during the computation, GPower ℓ1 and rSVD ℓ1 with its two phases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SHAPE, LEVEL, REPEATS = (250, 2500), 0.1, 5
 
 
 class Course(Trace):
-    """A trace that also keeps the points of every ascent."""
+    """A trace that also stores the points of every ascent."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Course(Trace):
 
 
 def run(study: Study) -> None:
-    """One problem, as in the paper."""
+    """Run the problem of the paper."""
     rows = study.instances(NAME, [{"seed": 0}], courses)
     report.write_rows(study, NAME, rows)
     p, n = SHAPE
@@ -55,14 +55,14 @@ def run(study: Study) -> None:
 
 
 def courses(seed: int) -> list[Row]:
-    """Both methods, step by step; of several identical runs the fastest of each."""
+    """Return the steps of both methods; of several identical runs the fastest of each."""
     A = gaussian(*SHAPE, random_state=seed)
     runs = [(_gpower(A), _rsvd(A, seed)) for _ in range(REPEATS)]
     return [row for method in zip(*runs, strict=True) for row in min(method, key=lambda rows: rows[-1]["seconds"])]
 
 
 def _gpower(A: np.ndarray) -> list[Row]:
-    """The paper's start, and the penalty from the first step on."""
+    """Run GPower from the paper's start, with the penalty from the first step on."""
     course = Course()
     problem = _problem(A, LEVEL)
     start = make_largest_norm_start(problem, problem.operator.column_norms, np.random.RandomState(0))
@@ -71,7 +71,7 @@ def _gpower(A: np.ndarray) -> list[Row]:
 
 
 def _rsvd(A: np.ndarray, seed: int) -> list[Row]:
-    """PCA from a random point first, then the penalty."""
+    """Run rSVD: PCA from a random point, then the penalty."""
     course = Course()
     pca = _problem(A, 0.0)
     start = pca.feasible_set.make_point(np.random.default_rng(seed).standard_normal((A.shape[0], 1)))
@@ -97,7 +97,7 @@ def _ascend(problem: Problem, start: Any, course: Course) -> Any:
 
 
 def _rows(A: np.ndarray, method: str, phases: dict[str, Problem], course: Course) -> list[Row]:
-    """What the points explain, computed after the clock has stopped."""
+    """Return the explained variance of the points, computed after the timing."""
     best = float(compute_leading_components(_problem(A, 0.0).operator, 1)[1][0])
     rows = []
     for (phase, problem), points, steps in zip(phases.items(), course.points, course.ascents, strict=True):

@@ -14,7 +14,7 @@ KINDS = {"variance": "as the methods return them", "postprocessed": "after Algor
 
 
 def run(study: Study) -> None:
-    """One row of panels per cohort; the paper shows one cohort and says that the others look alike."""
+    """Draw one row of panels per cohort; the paper shows one cohort and states that the others are similar."""
     rows = runs(study)
     cohorts = names(study)
     found = [

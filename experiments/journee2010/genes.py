@@ -1,4 +1,4 @@
-"""Gene expression: the cohorts, and all methods on them at every sparsity. Two tables and a figure share the runs."""
+"""Gene expression: the cohorts, and the runs of all methods at every sparsity for two tables and a figure."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Cohort:
     motifs: Mapping[str, tuple[str, ...]]
 
     def indices(self, Z: np.ndarray, top: int | None = None) -> Row:
-        """Pathway enrichment index of loadings, for both collections."""
+        """Return the pathway enrichment index of loadings for both collections."""
         collections = {"pathways": self.pathways, "motifs": self.motifs}
         if top is None and Z.all():
             return dict.fromkeys(collections, 0.0)  # all genes are selected: nothing is over-represented
@@ -49,7 +49,7 @@ class Cohort:
 
 
 def names(study: Study) -> list[str]:
-    """The cohorts of this run."""
+    """Return the names of the cohorts of this run."""
     if study.data is None:
         return [f"like {name}" for name in published.COHORTS]
     found = sorted(path.stem for path in study.data.glob("*.npz") if _is_expression(path))
@@ -65,12 +65,12 @@ def _is_expression(path: Path) -> bool:
 
 @lru_cache(maxsize=1)
 def cohort(study: Study, name: str) -> Cohort:
-    """A cohort by name, kept until the next one is asked for."""
+    """Return a cohort by name; the last one is cached."""
     return _synthetic(study.full, name) if study.data is None else _real(study.data, name)
 
 
 def _real(folder: Path, name: str) -> Cohort:
-    """A file of the folder, with all its gene sets; those of files that begin with c3 (MSigDB) are motifs."""
+    """Read a file of the folder with all gene sets; sets of files whose name begins with c3 (MSigDB) are motifs."""
     collections = {path.name: read_gmt(path) for path in sorted(folder.glob("*.gmt"))}
     pathways = {k: v for file, sets in collections.items() if not file.startswith("c3") for k, v in sets.items()}
     motifs = {k: v for file, sets in collections.items() if file.startswith("c3") for k, v in sets.items()}
@@ -80,7 +80,7 @@ def _real(folder: Path, name: str) -> Cohort:
 
 
 def _synthetic(full: bool, name: str) -> Cohort:
-    """Planted gene sets in a cohort of the paper's size, or a third of the samples, a fifth of the genes and sets."""
+    """Return a cohort with planted gene sets: the paper's size, or a third of the samples and a fifth of the genes."""
     place = list(published.COHORTS).index(name.removeprefix("like "))
     p, n = list(published.COHORTS.values())[place]
     sets = (published.N_PATHWAYS, published.N_MOTIFS)
@@ -95,7 +95,7 @@ def _synthetic(full: bool, name: str) -> Cohort:
 
 
 def runs(study: Study) -> list[Row]:
-    """Every method on every cohort, PCA with its largest loadings among them."""
+    """Run every method on every cohort, and PCA with its largest loadings."""
     keys = [{"cohort": name, "method": method} for name in names(study) for method in (published.PCA, *METHODS)]
     rows = study.instances("genes", keys, lambda cohort, method: _run(study, cohort, method))
     return [row | {"k": row["cardinality"] / M} for row in rows]

@@ -1,4 +1,4 @@
-"""Why γ makes loadings zero, drawn in the plane: a polytope, and a segment that crosses lines of active variables."""
+"""Draw in the plane why γ makes loadings zero: a polytope, and a segment that crosses lines of active variables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PLANE = np.array([[2.0, 1.0, -0.3, 0.5, 1.7], [0.5, 1.2, 1.0, -0.6, 0.9]])  # fi
 
 
 def run(study: Study) -> None:
-    """The same five variables under both penalties."""
+    """Draw the same five variables under both penalties."""
     panels = get_panels(None, 1, 2, 10.8, 5.8)[0]
     for panel, penalty in zip(panels, ("l1", "l0"), strict=True):
         plot_geometry(PLANE, 1.0, penalty, axes=panel)
@@ -48,7 +48,7 @@ def plot_geometry(
     feature_names: Sequence[str] | None = None,
     axes: AxesLike = None,
 ) -> Panel:
-    """Why γ makes loadings zero, drawn for two samples [JNRS10, sections 2.1 and 2.2].
+    """Draw why γ makes loadings zero, for two samples [JNRS10, sections 2.1 and 2.2].
 
     Every variable aᵢ, a column of X, has a pair of lines |aᵢᵀx| = 1; between all the pairs lies the polytope. The
     segment from the origin to x*/γ (ℓ0: x*/√γ), where x* is the solution on the unit circle, crosses the lines of the
@@ -103,7 +103,7 @@ def plot_geometry(
 
 
 def _largest_gamma(A: Array, penalty: str) -> float:
-    """The γ from which on all loadings are zero; refuses what has no picture."""
+    """Return the smallest γ at which all loadings are zero; raise if the data cannot be drawn."""
     if penalty not in ("l1", "l0"):
         raise ValueError(f"penalty={penalty!r}: give 'l1' or 'l0'.")
     if A.ndim != 2 or A.shape[0] != 2:
@@ -118,7 +118,7 @@ def _largest_gamma(A: Array, penalty: str) -> float:
 
 
 def _corners(A: Array) -> Array:
-    """Corners of the polytope, in order around it: the polar of the hull of ±aᵢ, so each side of that is a corner."""
+    """Return the corners of the polytope in order: each side of the convex hull of ±aᵢ, its polar, is a corner."""
     hull = ConvexHull(np.hstack([A, -A]).T)
     normals, offsets = hull.equations[:, :2], hull.equations[:, 2:]
     corners = -normals / offsets
@@ -126,7 +126,7 @@ def _corners(A: Array) -> Array:
 
 
 def _draw_lines(axes: Panel, A: Array, reach: float, label: str, **style: Any) -> None:
-    """Both lines aᵀx = ±1 of every column that has any."""
+    """Draw both lines aᵀx = ±1 of every column that is not zero."""
     norms = np.linalg.norm(A, axis=0)
     for a, norm in zip(A.T[norms > 0], norms[norms > 0], strict=True):
         along = reach * np.array([-a[1], a[0]]) / norm
@@ -142,7 +142,7 @@ def _draw_segment(axes: Panel, end: Array, name: str) -> None:
 
 
 def _draw_crossings(axes: Panel, end: Array, heights: Array, names: list[str]) -> None:
-    """A mark where the segment meets the line of each active variable, its name to alternating sides."""
+    """Mark the points where the segment crosses the line of each active variable, with names on alternate sides."""
     aside = np.array([-end[1], end[0]]) / np.linalg.norm(end)
     for place, i in enumerate(np.argsort(-np.abs(heights))):
         point, side = end / abs(heights[i]), 1 if place % 2 == 0 else -1
@@ -151,5 +151,5 @@ def _draw_crossings(axes: Panel, end: Array, heights: Array, names: list[str]) -
 
 
 def _name_point(axes: Panel, name: str, point: Array, offset: Array, **style: Any) -> None:
-    """A name so many points of print away from a point."""
+    """Write a name at a distance from a point, given in points of print."""
     axes.annotate(name, tuple(point), tuple(offset), textcoords="offset points", ha="center", va="center", **style)

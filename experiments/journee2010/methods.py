@@ -1,7 +1,7 @@
-"""The methods that the paper compares, with the time of initialisation, pattern and fill of each.
+"""The methods that the paper compares, with the times of initialisation, pattern and fill (refit of the loadings).
 
-A power method is a start, a penalty and a fill, all of them the library's own parts; the estimators do not tell the
-time of each, so the parts are put together here. `tests/integration/test_paper_claims.py` checks that the answers are
+A power method consists of a start, a penalty and a fill, all parts of the library. The estimators do not report the
+time of each part, so the parts are combined here. `tests/integration/test_paper_claims.py` checks that the results are
 those of the estimators.
 """
 
@@ -38,20 +38,20 @@ PHASES = ("initialisation", "pattern", "fill")
 
 @dataclass
 class Clock:
-    """Seconds of the processor by phase."""
+    """Processor seconds by phase."""
 
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
-        """Count what happens inside towards a phase."""
+        """Add the time inside the context to a phase."""
         begin = time.process_time()
         yield
         self.seconds[phase] += time.process_time() - begin
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
-    """A call's result and its processor time, which other work on the machine moves less than the time of day."""
+    """Return the result of a call and its processor time, which varies less with other work than wall-clock time."""
     begin = time.process_time()
     result = call()
     return result, time.process_time() - begin
@@ -59,7 +59,7 @@ def timed(call: Callable[[], Any]) -> tuple[Any, float]:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """Loadings, (n, m); the same as the ascent leaves them, before any fill; and what they cost.
+    """Loadings, (n, m), the loadings of the ascent without fill, and the cost.
 
     `seconds` are those of each phase, or of the "whole" where it has none.
     """
@@ -72,11 +72,11 @@ class Outcome:
 
     @property
     def total(self) -> float:
-        """Seconds in all."""
+        """Return the seconds of all phases."""
         return sum(self.seconds.values())
 
     def cost(self) -> dict[str, float]:
-        """Seconds by phase and in all, cardinality, steps and reads of the matrix, as a row of a table."""
+        """Return seconds by phase and in total, cardinality, steps and reads of the matrix, as a row of a table."""
         counts = {"cardinality": int(np.count_nonzero(self.Z)), "steps": self.steps, "passes": self.passes}
         phases = {phase: self.seconds[phase] for phase in PHASES if phase in self.seconds}
         return counts | {"seconds": self.total} | phases
@@ -87,16 +87,16 @@ class Method(Protocol):
 
     @property
     def name(self) -> str:
-        """As `published` calls it."""
+        """Return the name of the method in `published`."""
         ...
 
     @property
     def by(self) -> str:
-        """What a level is: a "share" of the largest useful penalty, or the "cardinality" of each component."""
+        """Return the kind of a level: a "share" of the largest useful penalty, or the "cardinality" of components."""
         ...
 
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
-        """m components of A, which is used as it is."""
+        """Return m components of A, which is used without preprocessing."""
         ...
 
 
@@ -128,7 +128,7 @@ class PowerMethod:
     by: str = "share"
 
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
-        """Loadings at γ = level·max (ℓ1) or (level·max)² (ℓ0), so that a level means the same for both."""
+        """Return loadings at γ = level·max (ℓ1) or (level·max)² (ℓ0), so that a level has the same effect on both."""
         clock, steps = Clock(), 0
         Z: list[np.ndarray] = []
         unfilled: list[np.ndarray] = []
@@ -169,7 +169,7 @@ class PowerMethod:
 
 
 def fill(operator: Operator, Z: np.ndarray, X: np.ndarray | None = None, power: int = 1) -> np.ndarray:
-    """Loadings on the pattern of Z: the rank-one SVD of one unit, Algorithm 6 from X for a block.
+    """Return loadings on the pattern of Z: the rank-one SVD for one unit, Algorithm 6 from X for a block.
 
     `power=1` is the paper's sum of norms, `power=2` the sum of squares, the variance.
     """
@@ -197,7 +197,7 @@ class RegressionMethod:
     by: str = "cardinality"
 
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
-        """Components of `level` variables each."""
+        """Return components of `level` variables each."""
         model = SPCA(m, cardinality=int(level), ridge=np.inf, center=False)
         with quiet():
             seconds = timed(lambda: model.fit(A))[1]
@@ -215,7 +215,7 @@ class GreedyMethod:
     by: str = "cardinality"
 
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
-        """Components of `level` variables each."""
+        """Return components of `level` variables each."""
         model = Greedy(m, cardinality=int(level), center=False)
         with quiet():
             seconds = timed(lambda: model.fit(A))[1]
@@ -224,7 +224,7 @@ class GreedyMethod:
 
 @dataclass(frozen=True)
 class LibraryMethod:
-    """`GPower` as a user calls it with a γ, at the paper's tolerance: by rounds where the matrix is not small."""
+    """`GPower` with a γ at the paper's tolerance, with working sets if the matrix is not small."""
 
     name: str
     penalty: str
@@ -232,7 +232,7 @@ class LibraryMethod:
     by: str = "share"
 
     def solve(self, A: np.ndarray, level: float, m: int = 1) -> Outcome:
-        """Loadings at the same γ as a `PowerMethod`."""
+        """Return loadings at the same γ as a `PowerMethod`."""
         gamma = level if self.penalty == "l1" else level**2
         papers = {"deflation": "projection", "tol": PAPER.tol, "center": False}
         model = GPower(m, penalty=self.penalty, gamma=gamma, method=self.method, **papers)

@@ -1,4 +1,4 @@
-"""The tables of the Netherlands Cancer Institute's 295 breast tumours (van de Vijver et al. 2002)."""
+"""Read the tables of the Netherlands Cancer Institute's 295 breast tumours (van de Vijver et al. 2002)."""
 
 import io
 import zipfile
@@ -69,7 +69,7 @@ def _is_table(name: str) -> bool:
 
 
 def _read(path: Path, text: str) -> tuple[Table, dict[str, str]]:
-    """One table of the archive, and the gene of each of its probes."""
+    """Return one table of the archive, and the gene of each of its probes."""
     rows = split_tabbed_rows(io.StringIO(text))
     (_, samples), (line, headings) = next(rows, (0, [""])), next(rows, (0, [""]))
     columns = [at for at, name in enumerate(samples) if at > 1 and name]
@@ -86,7 +86,7 @@ def _read(path: Path, text: str) -> tuple[Table, dict[str, str]]:
 def _log_ratios(
     path: Path, rows: Iterator[NumberedRow], samples: list[str], columns: list[int], genes: dict[str, str]
 ) -> Iterator[NumberedRow]:
-    """A header, then the log ratios of each probe; `genes` learns the gene of the probe."""
+    """Yield a header, then the log ratios of each probe; add the gene of the probe to `genes`."""
     yield 1, ["", *(samples[at] for at in columns)]
     for line, cells in rows:
         if not any(cells):

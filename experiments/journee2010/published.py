@@ -1,4 +1,4 @@
-"""The numbers of section 5, typed from the paper. Times are seconds in MATLAB on a machine that is not named."""
+"""The numbers of section 5 of the paper. Times are seconds in MATLAB on an unspecified machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables and pictures of one experiment: printed, and written as CSV, PNG and PDF."""
+"""Tables and figures of one experiment: printed, and written as CSV, PNG and PDF."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ MARKER_SIZE = 4
 
 
 def label(name: str) -> str:
-    """A method's name as pictures and pages write it."""
+    """Return the name of a method in figures and pages."""
     return name.replace("l1", "ℓ1").replace("l0", "ℓ0")
 
 
 def look(name: str) -> dict[str, Any]:
-    """Keywords of a method's curve, its label among them."""
+    """Return the keywords of a method's curve, with its label."""
     return {"markersize": MARKER_SIZE, "linewidth": 1.3, "label": label(name)} | LOOKS[name]
 
 
 def write_rows(study: Study, name: str, rows: Sequence[Row]) -> None:
-    """Rows as CSV, the machine in a comment above."""
+    """Write rows as CSV, with the machine in a comment above."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     with (study.output / f"{name}.csv").open("w", newline="", encoding="utf-8") as file:
         file.write(f"# {study.environment}\n")
@@ -62,7 +62,7 @@ def table(study: Study, name: str, title: str, rows: Sequence[Row], note: str = 
 
 
 def picture(study: Study, name: str, axes: Any) -> None:
-    """Write a picture as PNG and PDF, the machine in small print below."""
+    """Write a figure as PNG and PDF, with the machine in small print below."""
     figure = np.ravel(np.asarray(axes, dtype=object))[0].figure
     figure.text(0.5, -0.02, study.environment, ha="center", va="top", fontsize=4, color="0.5")
     figure.savefig(study.output / f"{name}.png", dpi=150, bbox_inches="tight")
@@ -70,19 +70,19 @@ def picture(study: Study, name: str, axes: Any) -> None:
 
 
 def legend(axes: Any, n_columns: int) -> None:
-    """One legend for all panels, above them, where it hides nothing."""
+    """Draw one legend for all panels above them."""
     first = np.ravel(np.asarray(axes, dtype=object))[0]
     place = {"loc": "outside upper center", "ncols": n_columns, "frameon": False, "fontsize": 8}
     first.figure.legend(*first.get_legend_handles_labels(), **place)
 
 
 def mean_by(rows: Iterable[Row], by: Sequence[str], values: Sequence[str]) -> dict[tuple[Any, ...], Row]:
-    """Means of some values over the rows that agree in `by`, with their number as "instances"."""
+    """Return means of some values over the rows that agree in `by`, with their number as "instances"."""
     return _over_groups(rows, by, values, fmean)
 
 
 def median_by(rows: Iterable[Row], by: Sequence[str], values: Sequence[str]) -> dict[tuple[Any, ...], Row]:
-    """The same with medians, for times: other work on the machine moves them less."""
+    """Return medians of some values over the rows that agree in `by`, for times, which vary with other work."""
     return _over_groups(rows, by, values, median)
 
 

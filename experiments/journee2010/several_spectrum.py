@@ -1,4 +1,4 @@
-"""Block against deflation as the leading eigenvalues approach each other: the paper's reason for blocks."""
+"""Blocks compared with deflation as the leading eigenvalues approach each other: the paper's reason for blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ METHODS = (GPOWER_L1, BLOCK_L1, GPOWER_L0, BLOCK_L0)
 
 
 def run(study: Study) -> None:
-    """Steps, reads of the matrix and adjusted variance of both schemes."""
+    """Measure steps, reads of the matrix and adjusted variance of both schemes."""
     keys = [{"ratio": ratio, "seed": seed} for ratio in RATIOS for seed in range(50 if study.full else 5)]
     rows = study.instances(NAME, keys, instance)
     values = ("steps", "passes", "variance", "cardinality")
@@ -44,7 +44,7 @@ def run(study: Study) -> None:
 
 
 def instance(ratio: float, seed: int) -> list[Row]:
-    """Both schemes on a Gaussian matrix whose leading eigenvalues are replaced."""
+    """Run both schemes on a Gaussian matrix whose leading eigenvalues are replaced."""
     A = with_spectrum(ratio, seed)
     operator, _ = as_operator(A, center=False, reduce_tall=False)
     pca = float(compute_leading_components(operator, M)[1].sum())
@@ -56,7 +56,7 @@ def instance(ratio: float, seed: int) -> list[Row]:
 
 
 def with_spectrum(ratio: float, seed: int) -> np.ndarray:
-    """A Gaussian matrix with λ₁ … λ₅ in geometric progression of the given ratio, the last twice the sixth."""
+    """Return a Gaussian matrix with λ₁ … λ₅ in geometric progression of the given ratio, λ₅ twice λ₆."""
     U, s, Vt = np.linalg.svd(gaussian(*SHAPE, random_state=seed), full_matrices=False)
     s[:M] = np.sqrt(2 * s[M] ** 2 * ratio ** np.arange(1 - M, 1.0))
     return np.asarray((U * s) @ Vt)

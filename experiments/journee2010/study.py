@@ -1,4 +1,4 @@
-"""What a run was asked for, and the store that makes it resumable: one line of JSON per finished instance."""
+"""The options of a run, and the store from which it resumes: one line of JSON per finished instance."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Study:
-    """How thorough to be, and where results go.
+    """The extent of a run, and the folder of its results.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Study:
         compute: Callable[..., list[Row]],
         weight: Callable[[Key], float] = lambda key: 1.0,
     ) -> list[Row]:
-        """Rows of all instances, each with its key; an instance that an earlier run finished is not run again.
+        """Return the rows of all instances, each with its key; finished instances of an earlier run are not repeated.
 
         `compute(**key)` gives the rows; `weight(key)` is the work of an instance, for the time left.
         """
@@ -63,7 +63,7 @@ class Study:
 
 
 class Progress:
-    """A line per ten seconds, or per instance where they take longer: what was done, and the time left."""
+    """The progress of a part, printed every ten seconds or after a longer instance, with the time left."""
 
     EVERY = 10.0
 
@@ -72,7 +72,7 @@ class Progress:
         self.begin = self.told = time.perf_counter()
 
     def step(self, key: Key, weight: float) -> None:
-        """An instance is finished."""
+        """Count a finished instance."""
         self.done += weight
         now = time.perf_counter()
         if now - self.told >= self.EVERY:
@@ -86,7 +86,7 @@ def _name(key: Key) -> str:
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Finished instances; a line that an interrupted run left incomplete does not count."""
+    """Yield finished instances; a line that an interrupted run left incomplete is skipped."""
     if not path.exists():
         return
     text = path.read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""A method at every sparsity: what Figures 1, 2, 3 and 5 and the tables on gene expression are drawn from."""
+"""Runs of a method at every sparsity, which Figures 1, 2, 3 and 5 and the tables on gene expression share."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SINGLE: tuple[Method, ...] = (*TIMED[:2], GREEDY, TIMED[4], REGRESSION, TIMED[3]
 
 
 def single_sweeps(study: Study) -> list[Row]:
-    """All single-unit methods on Gaussian 100 × 300 matrices; Figures 1 to 3 share them."""
+    """Run all single-unit methods on Gaussian 100 × 300 matrices; Figures 1 to 3 share them."""
     keys = [{"seed": seed} for seed in range(100 if study.full else 8)]
     return study.instances("single_sweeps", keys, _single_sweep)
 
@@ -43,7 +43,7 @@ def sweep(
     levels: Sequence[float] = LEVELS,
     measure: Callable[[np.ndarray], Row] = lambda Z: {},
 ) -> list[Row]:
-    """Every method at every level or cardinality: what it found, explained and cost."""
+    """Run every method at every level or cardinality, and return loadings, variances and costs."""
     operator, _ = as_operator(A, center=False, reduce_tall=False)
     pca = float(compute_leading_components(operator, m)[1].sum())
     rows = []
@@ -56,7 +56,7 @@ def sweep(
 
 
 def measured(operator: Operator, found: Outcome, pca: float) -> Row:
-    """Cardinality, variance relative to PCA as found, without fill and after post-processing, and cost."""
+    """Return cardinality, variance relative to PCA as found, without fill and after post-processing, and cost."""
 
     def share(Z: np.ndarray) -> float:
         return float(Scores.from_loadings(operator, Z).compute_adjusted_variances().sum()) / pca
@@ -71,7 +71,7 @@ def measured(operator: Operator, found: Outcome, pca: float) -> Row:
 def curve(
     rows: Sequence[Row], method: str, value: str, at: Sequence[float], instance: str = "seed", scale: int = 1
 ) -> np.ndarray:
-    """Mean over the instances of a value of a method, interpolated at given cardinalities; NaN beyond its ends.
+    """Return the mean over the instances of a value of a method, interpolated at given cardinalities; NaN outside.
 
     `scale` divides the cardinalities first: by the number of components for means per component.
     """
@@ -86,6 +86,6 @@ def curve(
 
 
 def _mean_where_most(curves: Any) -> np.ndarray:
-    """Means over the instances that reach a point, where at least half of them do."""
+    """Return means over the instances that reach a point, if at least half of them do."""
     counts = np.sum(~np.isnan(curves), axis=0)
     return np.where(2 * counts >= len(curves), np.nansum(curves, axis=0) / np.maximum(counts, 1), np.nan)

@@ -8,6 +8,6 @@ from experiments.journee2010.timing import show, times
 
 
 def run(study: Study) -> None:
-    """Deflation and blocks."""
+    """Print the table for deflation and for blocks."""
     rows = times(study, "times_five", published.FIVE_SIZES, m=5)
     show(study, "table_five", "Five components", rows, published.FIVE_TIMES, published.FIVE_SIZES)

@@ -19,7 +19,7 @@ EVERY = (published.PCA, *METHODS)
 
 
 def run(study: Study) -> None:
-    """The largest index over all sparsities, as published; then at equal numbers of genes, which is fairer."""
+    """Print the largest index over all sparsities, as published, then the index at equal numbers of genes."""
     rows = runs(study)
     for collection, (paper, count) in TABLES.items():
         title = f"Pathway enrichment index, {collection} ({count} published): the largest over all sparsities"
@@ -53,7 +53,7 @@ def _at_equal(study: Study, rows: list[Row], collection: str) -> list[Row]:
 
 
 def _leaders(at_equal: list[Row]) -> str:
-    """How often each method has the largest index, over cohorts and cardinalities."""
+    """Count how often each method has the largest index, over cohorts and cardinalities."""
     places = [(name, f"k={k}") for name in dict.fromkeys(row["cohort"] for row in at_equal) for k in SHOWN]
     wins = dict.fromkeys(EVERY, 0)
     for name, k in places:

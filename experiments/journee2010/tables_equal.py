@@ -1,8 +1,8 @@
-"""Gene expression with the same number of genes in every component, which no table of the paper shows.
+"""Gene expression with the same number of genes in every component, which no table of the paper has.
 
-A penalty gives each component as many genes as it likes, so that two methods of the same mean cardinality may share it
-out differently. Here every component has k genes, and what is left are the methods and how they deflate: the paper's
-rule removes the loadings of a component, Schur's rule its scores.
+A penalty may give each component another number of genes, so two methods of the same mean cardinality may distribute
+them differently. Here every component has k genes, and only the methods and their deflation differ: the paper's rule
+removes the loadings of a component, Schur's rule its scores.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ESTIMATORS: dict[str, SparsePCAEstimator] = {
 
 
 def run(study: Study) -> None:
-    """Adjusted variance before and after post-processing, and both indices."""
+    """Print adjusted variance before and after post-processing, and both indices."""
     keys = [{"cohort": name, "k": k} for name in names(study) for k in CARDINALITIES]
     rows = study.instances("genes_equal", keys, lambda cohort, k: _compared(study, cohort, k))
     note = (
@@ -75,6 +75,6 @@ def _compared(study: Study, name: str, k: int) -> list[Row]:
 
 
 def mean_correlation(scores: np.ndarray) -> float:
-    """Mean absolute correlation between different components, from their scores (samples, m)."""
+    """Return the mean absolute correlation between different components, from their scores (samples, m)."""
     correlations = np.abs(np.corrcoef(scores.T))
     return float(np.mean(correlations[np.triu_indices_from(correlations, 1)]))

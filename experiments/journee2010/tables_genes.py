@@ -8,7 +8,7 @@ from experiments.journee2010.study import Row, Study
 
 
 def run(study: Study) -> None:
-    """Both tables."""
+    """Print both tables."""
     _cohorts(study)
     rows = [row for row in runs(study) if row["method"] != published.PCA]
     report.write_rows(study, "genes_instances", rows)

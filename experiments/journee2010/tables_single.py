@@ -8,7 +8,7 @@ from experiments.journee2010.timing import show, times
 
 
 def run(study: Study) -> None:
-    """Both tables."""
+    """Print both tables."""
     rows = times(study, "times_ratio", published.RATIO_SIZES)
     title = "One component, aspect ratio 10"
     show(study, "table_ratio", title, rows, published.RATIO_TIMES, published.RATIO_SIZES)

@@ -1,4 +1,4 @@
-"""Times of all methods on Gaussian matrices: one instance of the paper's three tables, and how they are shown."""
+"""Times of all methods on Gaussian matrices: one instance of the paper's three tables, and their output."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ BLINK = 0.1
 
 
 def times(study: Study, part: str, sizes: Sequence[Size], m: int = 1) -> list[Row]:
-    """Rows of every method on every instance of a table."""
+    """Return the rows of every method on every instance of a table."""
     count = 100 if study.full else 3
     keys = [{"size": list(size), "seed": seed, "m": m} for size in sizes for seed in range(count)]
     return study.instances(part, keys, instance, weight=lambda key: key["size"][0] ** 2 * key["size"][1])
 
 
 def instance(size: Sequence[int], seed: int, m: int) -> list[Row]:
-    """All methods on one matrix, after a warm-up on a corner of it."""
+    """Run all methods on one matrix, after a warm-up on a corner of it."""
     A = gaussian(*size, random_state=seed)
     methods: tuple[Method, ...] = (*POWER, *LIBRARY, *(() if m == 1 else (*BLOCK, *LIBRARY_BLOCK)))
     for method in methods:
@@ -66,25 +66,25 @@ def instance(size: Sequence[int], seed: int, m: int) -> list[Row]:
 
 
 def fastest_run(solve: Callable[[], Outcome]) -> Outcome:
-    """The outcome; of five where a run takes no more than a blink, the fastest."""
+    """Return the outcome; of five runs the fastest if a run is short."""
     found = solve()
     return found if found.total > BLINK else min((found, *(solve() for _ in range(4))), key=lambda one: one.total)
 
 
 def _svds_seconds(A: np.ndarray, m: int, seed: int) -> float:
-    """What rSVD needs to begin in the paper: SciPy's counterpart of MATLAB's svds."""
+    """Return the time of SciPy's svds, the counterpart of MATLAB's svds, with which rSVD starts in the paper."""
     start = np.random.default_rng(seed).standard_normal(min(A.shape))
     return best_time(lambda: svds(A, k=m, v0=start))[1]
 
 
 def best_time(call: Callable[[], Any]) -> tuple[Any, float]:
-    """A call's result and its time; of five where it takes no more than a blink, the shortest."""
+    """Return the result of a call and its time; of five calls the shortest if a call is short."""
     result, seconds = timed(call)
     return result, seconds if seconds > BLINK else min(seconds, *(timed(call)[1] for _ in range(4)))
 
 
 def _translated(A: np.ndarray, penalty: str, method: str, m: int) -> Row:
-    """The line-by-line translation of the paper's algorithms of the benchmark."""
+    """Return the outcome of the benchmark's line-by-line translation of the paper's algorithms."""
     problem = Problem(penalty, LEVEL if penalty == "l1" else LEVEL**2, m, method)
     answer, seconds = best_time(translation.prepare(A, problem, 0))
     many = ",m" if method == "block" else ""
@@ -93,7 +93,7 @@ def _translated(A: np.ndarray, penalty: str, method: str, m: int) -> Row:
 
 
 def show(study: Study, name: str, title: str, rows: Sequence[Row], paper: Times, sizes: Sequence[Size]) -> None:
-    """Ratios to GPower ℓ1, the paper's before ours, then our seconds by phase."""
+    """Print ratios to GPower ℓ1, published and measured, then the measured seconds by phase."""
     medians = report.median_by(rows, ("method", "size"), ("seconds",))
     names = [*paper, *(method for method in dict.fromkeys(row["method"] for row in rows) if method not in paper)]
     ratios = []
@@ -112,7 +112,7 @@ def show(study: Study, name: str, title: str, rows: Sequence[Row], paper: Times,
 
 
 def fastest(medians: dict[tuple[object, ...], Row], paper: Times, sizes: Sequence[Size]) -> str:
-    """Where the paper's methods are ahead, and ahead of the start of the others."""
+    """Return a sentence on the sizes at which GPower is fastest, and faster than svds alone."""
     ours = [method for method in paper if method.startswith("GPower")]
     others = [method for method in paper if method not in ours]
 
@@ -128,7 +128,7 @@ def fastest(medians: dict[tuple[object, ...], Row], paper: Times, sizes: Sequenc
 
 
 def _phases(rows: Sequence[Row], names: Sequence[str], sizes: Sequence[Size]) -> list[Row]:
-    """Medians by phase where a method has any, else of the whole."""
+    """Return medians by phase, or of the total for a method without phases."""
     parted = [row for row in rows if PHASES[0] in row]
     medians = report.median_by(rows, ("method", "size"), ("seconds",))
     phases = report.median_by(parted, ("method", "size"), (*PHASES, "steps", "cardinality"))

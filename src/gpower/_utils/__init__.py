@@ -1,1 +1,1 @@
-"""Helpers without mathematics: arrays, devices, files, memory, optional packages, text and warnings."""
+"""Helpers of all layers: arrays, the polar factor and signs, files, memory, threads, packages, text and warnings."""

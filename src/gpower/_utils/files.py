@@ -1,8 +1,8 @@
 """Files: errors of reading as one-line messages, and atomic writing.
 
-Files are written into a temporary folder beside their place and then moved there, so that a reader sees the earlier
-file or the complete new one. "Target" is the path to be replaced, with links followed. A `make_error` is a function
-that makes the exception to be raised of a message.
+Files are written into a temporary folder next to their target and then moved to it, so that a reader sees either the
+earlier file or the complete new one. A target is the path to be replaced, with links followed. A `make_error` is a
+function that converts a message to the exception that is raised.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def make_names_unique(names: Sequence[str]) -> list[str]:
 
 
 class NumberedNames(Sequence[str]):
-    """The names x0, x1, … of variables without names, written when they are asked for: a list takes 60 bytes a name.
+    """The names x0, x1, … of variables without names, made when they are read; a list takes 60 bytes per name.
 
     Examples
     --------

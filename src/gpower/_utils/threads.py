@@ -23,8 +23,8 @@ from threadpoolctl import ThreadpoolController
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Entries of a table up to which many fits gain nothing from threads of BLAS: a permutation test of 158 × 8659 takes
-#: half of the time in one thread on two cores, and one of 158 × 2000 a sixth to a ninth beside other programs.
+#: Entries of a table up to which BLAS threads do not accelerate many fits. On two cores a permutation test of
+#: 158 × 8659 takes half of the time in one thread, and one of 158 × 2000 a sixth to a ninth if other programs run.
 MAX_SMALL_ENTRIES = 4_000_000
 
 _is_limited: ContextVar[bool] = ContextVar("_is_limited", default=False)
@@ -67,9 +67,9 @@ def use_one_thread() -> Iterator[None]:
 
 @contextmanager
 def limit_small_products(n_entries: int) -> Iterator[None]:
-    """Let BLAS and `map_in_threads` use one thread for many fits, one after the other, to tables of so many entries.
+    """Let BLAS and `map_in_threads` use one thread for many successive fits to tables of `n_entries` entries.
 
-    There is no effect for more than MAX_SMALL_ENTRIES: larger products gain from threads.
+    There is no effect for more than MAX_SMALL_ENTRIES, because threads accelerate larger products.
     """
     with _find_blas_libraries().limit(limits=1) if n_entries <= MAX_SMALL_ENTRIES else nullcontext():
         yield

@@ -16,7 +16,7 @@ with other covariates, whose residuals are only nearly exchangeable, it is appro
 Freedman and Lane (1983), A nonstochastic interpretation of reported significance levels, Journal of Business & Economic
 Statistics 1, 292–298.
 
-Fits are small: two starts, no local search. The table itself is judged by the same small fits.
+Fits are small: two starts, no local search. The table itself is fitted in the same way for the comparison.
 """
 
 from __future__ import annotations

@@ -228,7 +228,7 @@ def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int
 class SampleSpace(NamedTuple):
     """Columns aᵢ of a matrix with Σ = AᵀA, and the scores of a component; both in float64 on the host."""
 
-    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the ρ that was asked for
+    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the requested ρ
     scores: Array  # (p,): unit vector
 
 
@@ -303,7 +303,7 @@ def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
     """Return the state with the row bound, after screening at the root alone, unless it cannot improve on the others.
 
     The bound is λ_k(Σ) ≤ λmax(Σ + R + Rᵀ + diag(ρ²/b)) + kb, minimised over R and b (docs/certificates.md, 3.5 and
-    3.6). The component stays as it is, also if the search meets a better support: its certificate is asked for.
+    3.6). The component to be certified does not change even if the search finds a better support.
     """
     view = select_row_candidates(state)
     is_hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound

@@ -1,4 +1,4 @@
-"""Bounds, the certificate that is made of them, and the clock that limits the time of a computation."""
+"""The certificate of a component, the bounds that it contains, and the clock that limits the time of a computation."""
 
 from __future__ import annotations
 

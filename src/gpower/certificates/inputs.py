@@ -1,4 +1,4 @@
-"""Read the arguments of certificates: the data become an operator, the components unit columns, the model its args."""
+"""Convert the arguments of certificates: data to an operator, loadings to unit columns, models to `CertificateArgs`."""
 
 from __future__ import annotations
 

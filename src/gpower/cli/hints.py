@@ -22,7 +22,7 @@ _MAX_SCALE_RATIO = 10  # to the median standard deviation; columns of a larger o
 _MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed columns
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
-#: Genes that nearly every expression table contains; symbols in general cannot be told from names of samples.
+#: Genes that nearly every expression table contains; other gene symbols may look like names of samples.
 _COMMON_GENES = {
     *("ACTB", "B2M", "CCNB1", "CD3D", "CD4", "CD44", "CD74", "CD79A", "CDH1", "COL1A1", "COL3A1", "CXCL10", "EGFR"),
     *("ERBB2", "ESR1", "FN1", "FOS", "GAPDH", "GZMB", "IL6", "JUN", "KRT14", "KRT18", "KRT19", "KRT5", "MKI67", "MYC"),

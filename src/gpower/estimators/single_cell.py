@@ -1,4 +1,4 @@
-"""Sparse components of an AnnData object, in the manner of ``scanpy.pp.pca``. Needs anndata."""
+"""Sparse components of an AnnData object, with the arguments of ``scanpy.pp.pca``. Needs anndata."""
 
 from __future__ import annotations
 

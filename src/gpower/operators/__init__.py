@@ -1,4 +1,4 @@
-"""Operators: the data matrix through its products. Only `as_container` looks at the type of the data."""
+"""Operators: products with the data matrix. Only the function `as_container` depends on the type of the data."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
-"""Find the columns with outstanding correlations, and start at them: they show what a sketch cannot.
+"""Find the columns with the strongest correlations, and start at them: they show modules that a sketch does not show.
 
 A module is a group of a few correlated columns among many noisy ones. Its eigenvalue may lie below the noise edge
 (√p + √n)² of the squared singular values, and then no principal component shows it [Baik, Ben Arous and Péché 2005].
-The columns themselves do: the correlations of a column of the module with the rest of the module are larger than its
-correlations with other columns. The sum of its squared correlations above a threshold measures this and takes one
-product. With many columns the sums are computed on a subset of the samples; that suffices to choose the columns for
-which a product with all samples pays.
+The columns of the module show it: they are more correlated with each other than with other columns. The score of a
+column, the sum of its squared correlations above a threshold, measures this and takes one product. With many columns
+the scores are computed on a subset of the samples; only the columns with the highest scores are multiplied by all
+samples.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`; a covariance AᵀA is an operator too, with
 p = n and without samples. Y, (p, s), are sample-space vectors, one for each of s starts, of any length; for a
@@ -39,8 +39,8 @@ from gpower.solvers.ascent import Callback, maximize
 MAX_PRODUCT_COLUMNS = 4000
 #: Largest number of samples in the subset; the standard error of a correlation is then 0.03.
 MAX_SCREENING_SAMPLES = 1000
-#: Smallest number of samples that tell a module from noise. If the columns are too many for the limit above even with
-#: so few samples, only the columns of largest norm are scored.
+#: Smallest number of samples that distinguishes a module from noise. If the columns are too many for
+#: MAX_PRODUCT_COLUMNS even with so few samples, only the columns of largest norm are scored.
 MIN_SCREENING_SAMPLES = 64
 #: Largest column norm, and the inverse of the smallest, whose fourth power single precision can represent.
 MAX_FLOAT32_NORM = 1e5

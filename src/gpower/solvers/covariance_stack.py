@@ -1,9 +1,9 @@
 """Find one component of exact cardinality in each of many small covariances at once.
 
-Folds, subsamples and permuted tables of a small table are many problems of the same size. Solved one by one, most of
-the time goes into calls of functions on tiny arrays; here each step is one product with the stack of covariances. The
-method is that of `gpower.solvers.component` in short: truncated power iterations from many columns, then swaps of one
-variable while they raise the variance.
+Folds, subsamples and permuted tables of a small table are many problems of the same size. If they are solved one by
+one, calls of functions on tiny arrays take most of the time; here each step is one product with the stack of
+covariances. The method is a short form of `gpower.solvers.component`: truncated power iterations from many columns,
+then swaps of one variable while they raise the variance.
 
 Terms: a stack has q covariances of n variables, S of shape (q, n, n), float64 on the host. There are r starts or
 supports; Z are loadings of unit length or zero, with n as the last axis, and `supports`, (r, n), are masks.
@@ -178,7 +178,7 @@ def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
 
     `covariance_index`, (r,) of int, is the covariance in S, (q, n, n), of each support. No support is empty.
 
-    A swap is judged by the variance of the old loadings without one variable, combined with the new variable in the
+    A swap is evaluated by the variance of the old loadings without one variable, combined with the new variable in the
     best proportion. It is a lower bound on the variance after the swap, so that every swap is a gain.
     """
     supports, active, n = supports.copy(), np.arange(len(supports)), S.shape[1]

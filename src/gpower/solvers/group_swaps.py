@@ -18,7 +18,7 @@ from gpower.penalties.support_rules import SupportRules
 
 #: Least relative rise of the variance by a change of groups; a smaller one is rounding.
 MIN_GROUP_SWAP_GAIN = 1e-10
-#: Group swaps whose variance is computed where no lower bound shows a gain, on supports of at most so many variables.
+#: Number of group swaps whose variance is computed if no lower bound shows a gain, and the largest support for it.
 MAX_EXACT_SWAPS, MAX_EXACT_SUPPORT = 48, 64
 #: Groups whose entry or exit may rearrange all other groups. Without this 4 of 120 components with a budget
 #: (30 samples, 20 to 200 variables) end 0.2 to 2.6 % lower.
@@ -142,7 +142,7 @@ def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRule
 def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: SupportRules) -> Array:
     """Return a lower bound on the variance after each swap, (n_swaps,).
 
-    A swap is judged by two vectors: the component without the group that leaves, and its correlations with the group
+    A swap is evaluated by two vectors: the component without the group that leaves, and its correlations with the group
     that comes. The variance of their best combination, an eigenvalue of order two, is a lower bound on the variance
     after the swap; two products give it for all swaps.
 

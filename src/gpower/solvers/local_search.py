@@ -1,6 +1,6 @@
 """Local search: replace a solution by a better neighbour until there is none.
 
-`search_locally` is the only loop. What a neighbour is, and when it is better, is a function:
+`search_locally` is the only loop. A function, passed as an argument, finds a better neighbour:
 
 ============================ ==================== ======================================================================
 function                     solution             neighbours
@@ -236,8 +236,8 @@ def find_better_penalized(problem: Problem, settings: AscentSettings, current: A
     """Return the ascent from the best change of one variable near the end of an ascent; None if f does not rise enough.
 
     The problem has one unit of ℓ2 variance with a penalty and no regularization. A variable is added, dropped or
-    swapped. Such a move is judged by f at the direction that explains most with its variables, after a few steps of the
-    ascent. All moves are evaluated as one batch, on the variables that matter.
+    swapped. A move is evaluated by f after a few steps of the ascent, from the direction that explains most with its
+    variables. All moves are evaluated as one batch, on the variables that matter.
     """
     moved = _find_best_move(problem, current)
     if moved is None:

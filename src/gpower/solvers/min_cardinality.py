@@ -1,8 +1,8 @@
 """Find the fewest variables that explain a share of the variance of an unrestricted component.
 
-Ascents from the unrestricted component give a cardinality that certainly suffices. From there the cardinality goes down
-by steps of 1, 2, 4, … and then by bisection, each cardinality solved with all starts, until one variable less is too
-few.
+Ascents from the unrestricted component give a cardinality that is sufficient. From there the cardinality decreases by
+steps of 1, 2, 4, … and then by bisection, until one variable less is too few. The problem of each cardinality is solved
+with all starts.
 """
 
 from __future__ import annotations

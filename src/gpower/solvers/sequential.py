@@ -1,4 +1,4 @@
-"""Find all components of a fit, above all in sequence: each on the matrix without those before it.
+"""Find all components of a fit; in sequence, each is found on the matrix from which the earlier ones are removed.
 
 `solve_all_components` chooses between the three levels of the solver: one component or block
 (`gpower.solvers.component`), components in sequence (here) and components together (`gpower.solvers.joint`).
@@ -6,16 +6,16 @@
 On a large matrix all components of a sequence share one working set, so that the number of passes over the matrix does
 not grow with the number of components:
 
-1. A sketch of the matrix, a few rows, gives approximate components; many starts race there at little cost. Columns
-   whose correlations stand out (`column_screening`) give further candidates: columns of the sketch if all components
-   have far more variance than it can hide, else those of the matrix.
-2. A round solves for all components on the working set W of columns, from where they were. One product with the whole
-   matrix then gives the correlations of every component with all columns, each on its deflated matrix.
+1. A sketch of the matrix, with few rows, gives approximate components from many starts at low cost. The columns with
+   the strongest correlations (`column_screening`) give further candidates. They are columns of the sketch if every
+   component has far more variance than a component that the sketch does not show, else columns of the matrix.
+2. A round solves for all components on the working set W of columns, from their present loadings. One product with the
+   whole matrix then gives the correlations of every component with all columns, each on its deflated matrix.
 3. Columns outside W that would be active join W. When there are none, every component is first-order optimal for its
    whole deflated problem: it is optimal on W, and no column outside is active.
 
-Columns only join W, so the rounds end. Where the sketch does not contain the first component, as in noise, there is no
-shared structure, and each component gets starts of its own on the deflated matrix.
+No column leaves W, so the rounds end. If the sketch does not contain the first component, as in noise, each component
+has separate starts on its deflated matrix.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. Z has
 shape (n, m): loadings of m components, each column of unit length or zero; a unit is one component with (n, 1).

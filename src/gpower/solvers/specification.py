@@ -1,4 +1,4 @@
-"""Specifications: the parameters of a fit as objects. They hold data and build problems; solvers solve them.
+"""Specifications: the parameters of a fit as objects, which contain values and build the problems for the solvers.
 
 =================== ========================================= ======================================
 specification       levels                                    parameters of `GPower`

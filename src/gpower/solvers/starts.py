@@ -1,9 +1,9 @@
-"""Starts of an ascent: strategies that choose them, points built from columns of the matrix, and races between them.
+"""Starts of an ascent: strategies that choose them, points built from columns of the matrix, and their comparison.
 
-One unit starts at a column, by default the one of largest norm [JNRS10, equation (32)]. Columns whose norms tie, as on
-standardised data, are ranked by their correlations with the others. A race of short ascents selects the best few of
-many starts. A block starts at the columns chosen by pivoted QR, so that every unit starts active: the gradient of an
-inactive unit is zero.
+One unit starts at a column, by default the one of largest norm [JNRS10, equation (32)]. Columns of equal norm, as on
+standardised data, are ranked by their correlations with the others. A race, which is a sequence of short ascents of
+many starts, selects the best few of them. A block starts at the columns chosen by pivoted QR, so that every unit starts
+active: the gradient of an inactive unit is zero.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`; a covariance AᵀA is an operator too, with
 p = n. A problem has m units. X and Y, (p, m), are sample-space vectors, one column for each unit or start: Y of any
@@ -288,7 +288,7 @@ def race_starts(
 ) -> list[Point]:
     """Return the best starts of one unit, with distinct supports.
 
-    All starts make a few steps as one batch, then the best third goes on, until no more than `n_finalists` are left.
+    All starts make a few steps as one batch, then the best third continues, until at most `n_finalists` are left.
 
     Parameters
     ----------

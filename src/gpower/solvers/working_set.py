@@ -1,6 +1,6 @@
-"""Ascend on a working set: the few columns that matter, checked by one product with the whole matrix per round.
+"""Ascend on a working set: the active columns and a few others, checked by one product with the whole matrix per round.
 
-A sparse solution uses few columns, so a round finds out which and iterates on those alone:
+A sparse solution uses few columns, so a round selects columns and iterates on those alone:
 
 1. the correlations C of the whole problem give its objective and its active columns;
 2. the working set W contains the active columns and half as many again, those with the largest activity ratio;

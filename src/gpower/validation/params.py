@@ -1,4 +1,4 @@
-"""Parameters of the estimator, checked and turned into the objects of a `FitSpec`; below are no string options."""
+"""Check the parameters of the estimator and convert them to a `FitSpec`, which contains objects, not string options."""
 
 from __future__ import annotations
 

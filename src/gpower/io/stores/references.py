@@ -80,8 +80,8 @@ def iterate_virtual_sources(dataset: Any, name: str) -> Iterator[tuple[Any, str]
     """Yield each source of a virtual dataset with its name for messages; every other object has none.
 
     Raise if a source is not a plain dataset of a file in the same folder or below it. Warn if the sources do not cover
-    the dataset, because HDF5 fills the gaps without a word. The file must have been opened by its resolved path,
-    because HDF5 looks for its sources beside the name that was opened.
+    the dataset, because HDF5 fills the gaps without a warning. The file must have been opened by its resolved path,
+    because HDF5 looks for the sources in the folder of the path that was opened.
     """
     if not getattr(dataset, "is_virtual", False):
         return

@@ -1,4 +1,4 @@
-"""Dask clusters that are slow, without workers, or lost: every failure raises an error, and no call waits forever."""
+"""Calls to a Dask cluster: one that is slow, lost or without workers raises an error, and no call waits forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Improve a block of components with a penalty: find each unit again, orthogonal to the others as they are.
+"""Improve a penalised block of components: find each unit again, orthogonal to the other units, which do not change.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A block
 has m units with weights μ, (m,). X, (p, m), are its orthonormal sample-space units, C = μ∘AᵀX, (n, m), their weighted

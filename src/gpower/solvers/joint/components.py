@@ -1,4 +1,4 @@
-"""Find components of a fit together: under a constraint, or a block of the largest total variance.
+"""Find all components of a fit jointly: under a constraint, or as a block with the largest total adjusted variance.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. Z has
 shape (n, m): loadings of m components, each column of unit length or zero. The joint search works on the host in

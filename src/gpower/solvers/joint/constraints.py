@@ -1,4 +1,4 @@
-"""Constraints between several components, and the problem of one component given the others.
+"""Constraints between several components, and the problem of one component if the other components are given.
 
 ========================= ============================ =================================== =============================
 class                     constraint on z₁, …, z_m     constraint on z given the others    penalty, summed over others j

@@ -2,11 +2,11 @@
 
 The search works in rounds, as for one component. A product with the whole matrix finds the candidate variables of all
 components, and the rest of the round needs only their covariance S. Many starts are improved as one batch. Each begins
-with a low penalty on violations of the constraint, which grows until it nearly enforces the constraint; at every
-penalty level each component in turn swaps variables if that helps. The best starts are then projected on the feasible
-set, where all components are maximised together on their supports, and a local search swaps variables within and
-between components. The objective never falls: the components passed in are one of the starts, and a result is used only
-if it is better.
+with a low penalty on violations of the constraint, which grows until it nearly enforces the constraint. At every
+penalty level each component in turn swaps variables if this improves the penalised objective. The best starts are then
+projected on the feasible set, where all components are maximised together on their supports, and a local search swaps
+variables within and between components. The objective never falls: the components passed in are one of the starts, and
+a result is used only if it is better.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
 sorted candidate variables; inside the search n is their number. S, (n, n), is their covariance, scaled so that
