@@ -66,7 +66,7 @@ def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: flo
     cost = np.append(rules.group_costs[:, 0], 0.0)  # index −1 is the last entry
     chosen_cost = float(np.sum(rules.group_costs[chosen_groups & ~rules.required[:, 0], 0]))
     remaining_cost = cost_limit - float(rules.required_cost[0]) - chosen_cost
-    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + 1e-9 * max(cost_limit, 1.0)
+    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + RELATIVE_COST_TOLERANCE * cost_limit
     return np.asarray(pairs[is_affordable])
 
 
