@@ -235,7 +235,9 @@ class CustomPenalty(SparsitySpec):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MinCardinality(SparsitySpec):
-    """Sparsity by the fewest variables that explain a share of the variance of an unrestricted component.
+    """Sparsity by the fewest variables that explain a share of the variance of a component of any cardinality.
+
+    That component satisfies the sign constraint and the rules for variables too; only its cardinality is not limited.
 
     Attributes
     ----------
