@@ -17,12 +17,15 @@ Y, T and correlations are where the matrix is (host or device), in its dtype. Me
 
 ``operator.columns(idx)`` are columns of A as sample-space vectors, (p, |idx|); ``column_norms``, (n,), are the ‖aᵢ‖₂,
 exactly zero for columns of which only rounding is left; both are where the matrix is, in its dtype. ``norm_tolerance``
-is the norm that rounding gives to a vector that should be zero. A `Normalizer` is the matrix M of X = Y M, on the host:
-``apply(Y)`` is Y M where Y is, ``multiplier`` is M, (m, m), or its diagonal, (m,); ``free_directions``, (m, d), is an
-orthonormal basis of the combinations of units in which Y vanishes, so that d = 0 unless Y is rank deficient; and
-``is_ill_conditioned`` tells that Y M has lost digits. ``make_polar_normalizer(gram)`` makes the columns orthonormal,
-``make_column_normalizer(squared_norms)`` scales each to unit norm and leaves zero columns zero.
-``stable_argmax`` is the index of the largest value, the first of those that are equal up to rounding.
+is the norm that rounding gives to a vector that should be zero; ``has_samples`` is false for a covariance. A
+`Normalizer` is the matrix M of X = Y M, on the host: ``apply(Y)`` is Y M where Y is, ``multiplier`` is M, (m, m), or
+its diagonal, (m,); ``free_directions``, (m, d), is an orthonormal basis of the combinations of units in which Y
+vanishes, so that d = 0 unless Y is rank deficient; and ``is_ill_conditioned`` tells that Y M has lost digits.
+``make_polar_normalizer(gram)`` makes the columns orthonormal, ``make_column_normalizer(squared_norms)`` scales each to
+unit norm and leaves zero columns zero. ``polar_factor(g)`` are orthonormal columns on the host, also for dependent
+columns of g. ``asarray_like(x, values)`` is a host array `values` where x is, in its own dtype; ``max_or_zero`` is the
+largest of non-negative values, 0.0 for none; ``stable_argmax`` is the index of the largest value, the first of those
+that are equal up to rounding.
 """
 
 from __future__ import annotations

@@ -17,14 +17,17 @@ independent starts of one unit, and ``feasible_set.make_point(Y)`` normalises ea
 product with the matrix. ``penalty.evaluate(C)`` gives the value of each start and the gradient, (n, s), which is zero
 for inactive variables. `norms`, (n,), are the column norms of A, where the matrix is, in its dtype.
 
-``operator.get_rows(rows)`` are some samples, (r, n), a new array where the matrix is; ``max_cached_columns`` is the
-number of columns that may be gathered; ``container.wrap_array(B)`` makes a container of an array.
-``penalty.relaxation`` is a faster upper bound on the penalty, by which starts are compared; ``max_cardinality`` is the
-largest number of variables (not groups), 0 if unknown; ``start_score(norms)``, (n,), is zero for columns that may not
-be starts; ``is_nonnegative`` tells that loadings must not be negative; ``support_rules`` is None without rules, and its
-``group_labels``, (n,) on the host, are the group of each variable, None if each is its own group. ``asarray_like(x,
-values)`` returns `values` where x is, in its own dtype; ``take_rows(x, idx)`` is a copy of x[idx];
-``safe_reciprocal(x)`` is 1/x, and 0 for x = 0. Column indices `idx` are on the host.
+``operator.column_norms`` are the norms in the memory and dtype of the matrix; ``has_samples`` is false for a
+covariance. ``operator.get_rows(rows)`` are some samples, (r, n), a new array where the matrix is;
+``max_cached_columns`` is the number of columns that may be gathered; ``container.wrap_array(B)`` makes a container of
+an array. ``penalty.relaxation`` is a faster upper bound on the penalty, by which starts are compared;
+``max_cardinality`` is the largest number of variables (not groups), 0 if unknown; ``start_score(norms)``, (n,), is zero
+for columns that may not be starts; ``is_nonnegative`` tells that loadings must not be negative; ``support_rules`` is
+None without rules, and its ``group_labels``, (n,) on the host, are the group of each variable, None if each is its own
+group. ``asarray_like(x, values)`` returns `values` where x is, in its own dtype; ``take_rows(x, idx)`` is a copy of
+x[idx]; ``safe_reciprocal(x)`` is 1/x, and 0 for x = 0; ``to_host(x)`` is x as a NumPy array; ``max_or_zero`` is the
+largest of non-negative values, 0.0 for none; ``maximize`` runs an ascent, and its ``point`` is where that ended.
+`Cardinality` is the penalty of exactly k variables. Column indices `idx` are on the host.
 """
 
 from __future__ import annotations

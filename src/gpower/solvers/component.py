@@ -9,13 +9,11 @@ has m units, one for each component of a block. Z, (n, m), are loadings and C = 
 the absolute level of a penalty, float64 on the host, NaN for a kind of sparsity without γ.
 
 - `Operator`: ``column_norms``, (n,), where the matrix is, in its dtype; ``norm_tolerance``, the norm that rounding
-gives
-  to a zero column; ``max_cached_columns``, the number of columns that may be gathered; ``to_backend(Z)``, Z where the
-  matrix is; ``with_column_cache()``, the operator with a cache of gathered columns, which changes rounding errors.
+  gives to a zero column; ``max_cached_columns``, the number of columns that may be gathered; ``to_backend(Z)``, Z where
+  the matrix is; ``with_column_cache()``, the operator with a cache of gathered columns, which changes rounding errors.
 - `Problem`: ``operator``; ``penalty``; ``mu``, the weights; ``is_single_l2_unit``, whether there is one unit of
-variance
-  ‖A z‖₂², also with non-negative loadings; ``compute_loadings(point)``, Z at a point; ``restrict(idx)``, the problem on
-  some columns.
+  variance ‖A z‖₂², also with non-negative loadings; ``compute_loadings(point)``, Z at a point; ``restrict(idx)``, the
+  problem on some columns.
 - `Penalty`: ``screen(norms, mu)``, mask of the columns that can be active at some point, where `norms` is;
   ``supports_local_search``, whether the best loadings on a support are those of largest variance (false for
   non-negative loadings); ``max_cardinality``, the largest number of variables (not groups) of a unit, 0 if unknown;
@@ -27,9 +25,24 @@ variance
   ``should_search_locally``, whether a local search follows the ascents of a penalty; ``deflation``; ``settings`` of the
   ascents; ``select_unit(j)``, the specification of component j alone, ``restrict(idx)``, that of some columns.
 - ``sparsity``: ``sample_set``, the set of units; ``levels``, one number for each component; ``compute_gamma(norms,
-mu)``
-  is γ; ``make_problem`` gives the problem on a matrix; ``is_ordinary_pca(n)`` tells that nothing limits the loadings;
-  ``choose_n_starts(operator, is_block)`` is the number of starts unless the user gives one.
+  mu)`` is γ; ``make_problem`` gives the problem on a matrix; ``is_ordinary_pca(n)`` tells that nothing limits the
+  loadings; ``choose_n_starts(operator, is_block)`` is the number of starts unless the user gives one.
+  ``sample_set.compute_max_correlations(operator)`` are the `norms` below.
+- ``start.choose_points(context)`` gives the points at which ascents start, perhaps none. ``settings`` are the ``tol``,
+  ``max_iter`` and ``callback`` of the ascents and ``use_working_set``, None if the size of the matrix decides.
+  ``deflation.remove(operator, z)`` is the operator without the component of unit loadings z, (n,), itself for z = 0.
+  ``regularization`` is the weight of a strongly convex term, a number, zero for none.
+- Starts and searches: ``ColumnStarts(s).choose_points(context)`` are the best of s starts at columns, at least one
+  point; ``should_search_units`` tells that a block with a penalty is searched unit by unit, by ``solve_units_in_turn``,
+  which gives one more start, and ``improve_block``, an ascent of no smaller value, as ``improve_penalized`` for a
+  single unit. ``refit_loadings`` gives unit loadings, (n, m), on the support at a point or on a given one, of any sign;
+  ``resize_support`` is a support, (n, m) of bool, of given cardinalities. ``select_best_result`` is the ascent of the
+  largest value, the first of equal ones. A `StartContext` is the problem with its norms, generator and callback.
+- ``compute_leading_components(operator, m)`` gives the loadings of ordinary PCA, (n, m), zero beyond the rank, and
+  their variances, (m,), largest first, both on the host. ``orient`` makes the largest loading of each column positive.
+- Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is, ``take_rows(x,
+  idx)`` a copy of x[idx], ``embed_rows(Z, idx, n, like)`` has Z at rows `idx` of n rows of zeros, where `like` is, in
+  the dtype of Z; ``max_or_zero`` is the largest of non-negative values, 0.0 for none.
 - ``norms``, (n,), are the largest |aᵢᵀx| over unit x: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube of ℓ1 variance, where the matrix
   is, in its dtype.
 """

@@ -11,7 +11,7 @@ of bool. All arrays are NumPy arrays in float64, masks or integers; arguments ar
 counts, after rounding where rounding could decide. A `FitSpec` is the specification of a fit: ``sparsity``, its kind
 (``penalty_family``, ``positive``, and ``has_exchangeable_variables``, whether any variable may replace any other),
 ``start``, ``n_init``, ``refit.powers`` (empty for no refit), ``deflation``, ``is_block``, ``constraint``,
-``regularization`` and ``settings`` of the ascents.
+``regularization`` and ``settings`` of the ascents, with a ``callback`` and ``use_working_set``, None by default.
 """
 
 from __future__ import annotations

@@ -33,8 +33,13 @@ an array of indices on the host. "Better" means a larger objective by a relative
   squares over groups; ``broadcast_to_variables(v)``, values of groups, (g, 1), at their variables, (n, 1);
   ``restrict(idx)``, the rules of some variables, without the groups that have none of them.
 - `AscentResult`: ``point``, where the ascent ended, and ``value``, the objective there. ``refit_unit(operator,
-support)``
-  gives the loadings of largest variance on a support, (n,) where the matrix is, and that variance, without μ².
+  support)`` gives the loadings of largest variance on a support, (n,) where the matrix is, and that variance, without
+  μ².
+- ``maximize`` and ``ascend`` run ascents, the second with a working set of columns; ``find_better_groups`` is a better
+  selection of groups, (g,) of bool, or None. ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of
+  x[idx], ``normalize_columns(Z)`` has unit or zero columns, ``embed_rows(Z, idx, n, like)`` has Z at rows `idx` of n
+  rows of zeros, where `like` is; ``find_largest_rows(v, k)`` are the rows of the k largest values of each column, in
+  any order.
 - ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``select_working_set``
   gives increasing column indices: the active ones and the next ones by correlation.
 """

@@ -8,13 +8,18 @@ variable less is too few.
 Terms: a cardinality is a number of variables or, with support rules, of groups, required ones included; every group
 costs one here. Z, (n, 1), are loadings in the memory of the matrix, host or device, of unit length or zero, of any
 sign. The `StartContext` is the problem of one component on the columns that can be active, with their norms and a
-random generator. Its ``problem.operator`` is the matrix A of n variables: ``combine(Z)`` is A Z, ``to_backend`` moves
-an array to the memory of the matrix, and ``shape[1]`` is n. Its ``problem.penalty`` has ``is_nonnegative``, whether
-loadings must not be negative, and ``support_rules``, None without rules; of these, ``required_cost``, (1,), is the
-number of required groups and ``group_sizes``, (g, 1), the number of variables of each group that are not excluded.
-``sample_set.support_function(operator, A Z)`` is ‖A z‖ in the norm of the variance. A `FitSpec` is the specification of
-a fit; its ``sparsity`` is a `MinCardinality`, with ``levels``, one share, and ``cardinality_spec``, the specification
-of a fit with a given cardinality. A `ComponentResult` has the loadings ``Z``.
+random generator, ``rng``. Its ``problem.operator`` is the matrix A of n variables: ``combine(Z)`` is A Z,
+``to_backend`` moves an array to the memory of the matrix, and ``shape[1]`` is n. Its ``problem.penalty`` has
+``is_nonnegative``, whether loadings must not be negative, and ``support_rules``, None without rules; of these,
+``required_cost``, (1,), is the number of required groups and ``group_sizes``, (g, 1), the number of variables of each
+group that are not excluded. ``penalty.at_cardinality(k)`` is the penalty at cardinalities k, (1,).
+``problem.is_single_l2_unit`` tells that there is one unit of variance ‖A z‖₂², so that the first principal component
+has the largest variance without rules and signs. ``sample_set.support_function(operator, A Z)`` is ‖A z‖ in the norm of
+the variance. A `FitSpec` is the specification of a fit; its ``sparsity`` is a `MinCardinality`, with ``levels``, one
+share, and ``cardinality_spec``, the specification of a fit with a given cardinality. A `ComponentResult` has the
+loadings ``Z``. ``compute_leading_components(operator, 1)[0]``
+are the loadings of the first principal component, (n, 1), on the host. An `ExactCardinality` is a `cardinality_spec`
+whose level is the level of the penalty; the other kind seeks γ. A `WarmStart` starts an ascent at loadings.
 """
 
 from __future__ import annotations

@@ -9,14 +9,17 @@ where the matrix is, on the host or a device, in its dtype. W are sorted indices
   there; ``restrict(W).operator`` is the matrix of some columns, gathered once, perhaps a Gram matrix on the host;
   ``take(W)`` is that matrix with its samples.
 - `Problem`: ``operator``; ``penalty``; ``mu``, the weights, (m,); ``sample_set``, the set of X, whose
-``needs_only_gram``
-  is false only for the cube of ℓ1 variance; ``is_single_l2_unit``, whether there is one unit of variance ‖A z‖₂², also
-  with non-negative loadings; ``compute_loadings(point)``, unit loadings Z at a point, zero where nothing is active.
+  ``needs_only_gram`` is false only for the cube of ℓ1 variance; ``is_single_l2_unit``, whether there is one unit of
+  variance ‖A z‖₂², also with non-negative loadings; ``compute_loadings(point)``, unit loadings Z at a point, zero where
+  nothing is active.
 - `Penalty`: ``is_nonnegative``; ``has_loading_bound``, whether loadings have a bound besides that on their norm;
   ``with_sign(other)``, the penalty `other` with this sign constraint. `FixedSupport` is the penalty of a pattern.
+- ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx]; ``normalize_columns(Z)`` has unit or
+  zero columns. ``maximize`` runs an ascent, for which a `CorrelationStart`, C alone, is start enough.
 - ``compute_leading_components(operator, 1, idx, start)`` gives unit loadings, (|idx|, 1), and variances, (1,), both on
   the host; ``embed_rows(Z, idx, n, like)`` puts rows into n rows of zeros, in the memory of `like`. `Scores` computes
-  adjusted variances, (m,) on the host: what each component adds to those of larger variance.
+  adjusted variances, (m,) on the host: what each component adds to those of larger variance; ``from_loadings`` takes Z
+  where the matrix is. ``problem.feasible_set`` and ``problem.objective`` are what `maximize` needs to ascend.
 """
 
 from __future__ import annotations

@@ -25,25 +25,37 @@ variable is active. Column indices, such as those of W, are on the host and incr
 
 - `Operator`: ``column_norms``, (n,), and products are where the matrix is, in its dtype; ``norm_tolerance`` is the norm
   that rounding gives to a zero column; ``has_samples`` is false for a covariance; ``gram(idx)`` is the covariance of
-  some columns, on the host. ``restrict(W).operator`` is the matrix of some columns, gathered once, perhaps a Gram
-  matrix on the host: loadings must be moved to its memory. Its ``container`` knows what is cheap:
+  some columns, on the host; ``counter`` counts passes. ``restrict(W).operator`` is the matrix of some columns, gathered
+  once, perhaps a Gram matrix on the host: loadings must be moved to its memory. Its ``container`` knows what is cheap:
   ``should_use_covariance``, that the covariance is much smaller than the matrix (always false on a device);
-  ``max_gram_columns``, of how many columns a Gram matrix takes little memory; ``max_gram_share``, up to which
-  n/p a Gram matrix is faster than the samples.
+  ``max_gram_columns``, of how many columns a Gram matrix takes little memory; ``max_gram_share``, up to which n/p a
+  Gram matrix is faster than the samples.
 - `FitSpec`, the specification of a fit: ``mu``, one weight for each component; ``sparsity``, kind and ``levels``;
   ``cardinalities``, (m,) numbers of variables or groups, empty without them; ``constraint`` between components;
   ``is_block``; ``start_loadings``, (n, m), of a warm start, or None; ``deflation``, the rule;
   ``should_share_rounds(operator)``, whether rounds on a shared working set pay; ``needs_samples``, whether a covariance
   is not enough; ``select_unit(j)``, the specification of component j alone; ``restrict(W)``, that of some columns;
+  ``local_search`` and ``n_init``, the least number of starts or None; ``should_maximize_total_variance``, of a block;
+  ``estimate_sequential_passes()``, about how many matrix-vector products components on their own take;
   ``with_start_loadings(Z)``, that with a warm start at Z, in any memory and dtype, and the old start as the fallback.
 - ``sparsity.compute_gamma(norms, mu)`` is the absolute γ, float64 on the host, NaN for a kind without γ;
   ``make_penalty(gamma)`` is the penalty at that γ, in the dtype of γ; ``sample_set.compute_max_correlations(A)`` are
-  the column norms here, (n,).
-- `ComponentResult`: ``Z``; ``gamma``, (1,) for a unit; ``ascent_loadings``, (n, 1) before the refit, or None if Z is to
-  be used; ``restrict(W, operator)`` and ``embed(W, operator)`` take the loadings to some columns of an operator and
+  the column norms here, (n,), and ``make_problem(operator, norms, mu)`` is the problem of one unit.
+- `ComponentResult`: ``from_loadings(Z, gamma)`` is one that no ascent found, and ``concatenate(units)`` puts components
+  side by side, (n, m). ``Z``; ``gamma``, (1,) for a unit; ``ascent_loadings``, (n, 1) before the refit, or None if Z is
+  to be used; ``restrict(W, operator)`` and ``embed(W, operator)`` take the loadings to some columns of an operator and
   back, in the memory of that operator.
 - ``deflation.deflated_correlations(operator, Z, view)`` gives C and the column norms, both (n, m), of each component on
   the matrix without those before it: Z is removed, and the unit vectors are along the scores of `view`.
+- Solvers: ``solve_component`` finds one component, or a block, of a matrix as it is; ``solve_in_turn`` finds components
+  one after the other, known ones first, and returns a list of units; ``make_module_starts`` is a `Point` with a start
+  in each column of C, (n, count); ``solve_constrained`` improves components until they satisfy the constraint, or
+  raises ValueError; ``maximize_block_variance`` is the better of two sets of components; ``zero_units_beyond_rank``
+  leaves out those that only duplicate others. `CandidateStarts` is a start at the best of several loadings, on the
+  host.
+- Arrays: ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx], ``embed_rows(Z, idx, n)`` has Z
+  at rows `idx` of n rows of zeros; ``max_or_zero`` is the largest of non-negative values, 0.0 for none;
+  ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding.
 - `Penalty`: ``evaluate(C)`` gives values and the gradient T; ``max_cardinality``, in variables, 0 if unknown;
   ``start_score(norms)``, (n,), is zero for columns that may not be starts; ``support_rules`` is None without rules, and
   ``group_members(i)`` of the rules are the variables of the group of variable i.

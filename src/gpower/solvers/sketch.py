@@ -10,12 +10,11 @@ coefficients u of vectors A u. A sketch has `rows` samples and the same n column
 
 - `Operator`: ``column_norms``, (n,), where the matrix is, in its dtype; ``columns(idx)``, columns as sample-space
   vectors; ``inner(X, Y, C)``, XᵀY on the host, with C = AᵀY only needed for a covariance; ``to_backend(T)``, T where
-  the matrix is; ``take(idx)``, the operator of some columns; ``max_cached_columns``, how many may be gathered.
-  ``container.wrap_array(Y)`` makes a container of an array in the same memory, ``prepare(double_sums=True)`` lets its
-  sums be added in float64, and its ``gram(...)`` is then YᵀY.
+  the matrix is; ``take(idx)``, the operator of some columns; ``max_cached_columns``, how many may be gathered;
+  ``has_samples``, false for a covariance. ``container.wrap_array(Y)`` makes a container of an array in the same memory,
+  ``prepare(double_sums=True)`` lets its sums be added in float64, and its ``gram(...)`` is then YᵀY.
 - `FitSpec`, the specification of a fit: ``mu``, one weight for each component; ``n_init``, the least number of starts
-or
-  None; ``cardinalities``, (m,) numbers, empty without them; ``sparsity.penalty_family.support_rules``, None without
+  or None; ``cardinalities``, (m,) numbers, empty without them; ``sparsity.penalty_family.support_rules``, None without
   rules; ``select_unit(j)`` is the specification of component j alone, ``restrict(idx)`` that of some columns.
 - `SupportRules`: ``required``, (g, ·), the groups that every support has; ``broadcast_to_variables`` takes values of
   groups to variables, (n, ·); ``usable_variables``, (n,), mask of the variables that are not excluded everywhere.
@@ -23,9 +22,19 @@ or
   cardinality, less for a penalty; ``embed(columns, operator)`` takes loadings of some columns to all columns.
 - A `Problem` of one unit: ``as_batch(s)`` is that of s independent starts, ``feasible_set.make_point(X)`` normalises
   vectors X, (p, s), and takes their correlations; ``penalty.start_score(norms)``, (n,), is zero for columns that may
-  not be starts, and ``penalty.max_cardinality`` the largest number of variables, 0 if unknown.
-- ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding;
-  ``find_largest_rows(v, k)`` gives the rows of the k largest values of each column of v, in any order.
+  not be starts, ``penalty.evaluate(C)`` gives the value of each start, and ``penalty.max_cardinality`` is the largest
+  number of variables, 0 if unknown. ``sparsity.make_penalty(gamma)`` makes a penalty; here γ is not read. A
+  `StartContext` has the problem, its norms, a random generator and the ``callback`` of the races.
+- Starts: ``make_unit_starts(problem, norms, count, rng)`` is a `Point` with up to `count` starts of one unit, the most
+  promising first; ``race_starts`` returns the best few, a list of points of one unit; ``compute_shared_variance`` are
+  estimates of ‖Aᵀaᵢ‖², (n,), up to a factor; ``compute_squared_norms(operator, Y)`` are squared norms, (s,) on the
+  host.
+- Solvers: ``solve_component`` finds one component of a matrix, ``solve_in_turn`` a list of them, known ones first. -
+  Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is, ``take_rows(x,
+  idx)`` a copy of x[idx]; ``max_or_zero`` is the largest of non-negative values, 0.0 for none; ``safe_reciprocal`` is
+  1/x, and 0 for x = 0. ``DataMatrix(DenseMatrix(B))`` is the operator of an array on the host.
+- ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``find_largest_rows(v,
+  k)`` gives the rows of the k largest values of each column of v, in any order.
 """
 
 from __future__ import annotations

@@ -17,15 +17,15 @@ level of a penalty in the units of the data, float64 on the host; a fraction of 
 memory of the matrix, are the largest |aᵢᵀx| of the columns aᵢ over unit x: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube.
 
 - `Penalty`: ``at_gamma(gamma)`` and ``at_cardinality(k)`` are the same kind at another level; ``gamma_max(norms, mu)``
-is
-  the smallest γ at which nothing is active, (m,), float64 on the host; ``select_unit(j)`` keeps the rules of component
-  j, ``restrict(idx)`` those of some columns; ``support_rules`` is None without rules;
-  ``has_exchangeable_variables`` tells that any variable may replace any other.
+  is the smallest γ at which nothing is active, (m,), float64 on the host; ``select_unit(j)`` keeps the rules of
+  component j, ``restrict(idx)`` those of some columns; ``support_rules`` is None without rules;
+  ``has_exchangeable_variables`` tells that any variable may replace any other. Rules have ``is_shared_by_units``,
+  whether they are the same for all components.
 - A sample set is the set of the units X: ``needs_only_gram`` is false only for the cube of ℓ1 variance;
   ``adapt_to(operator)`` takes the sample weights into account.
 - A `Start` chooses the first points: ``loadings``, (n, m), of a warm start, or None; ``is_in_sample_space`` tells that
-  it needs the samples, ``is_user_chosen`` that the result must be the end of the ascent from there;
-  ``select_unit(j)`` and ``restrict(idx)`` are those of one component and of some columns.
+  it needs the samples, ``is_user_chosen`` that the result must be the end of the ascent from there; ``select_unit(j)``
+  and ``restrict(idx)`` are those of one component and of some columns.
 - ``is_large_matrix(operator, settings)`` tells whether ascents use a working set of columns, by the size of the matrix
   unless the settings say so; ``choose_auto_n_starts(operator)`` is the number of starts that the work allows.
   ``operator.has_samples`` is false for a covariance.

@@ -20,9 +20,15 @@ computes C by one product with the matrix. ``penalty.evaluate(C)`` gives the val
   needed for a covariance; ``column_norms``, (n,), are the ‖aᵢ‖₂; ``norm_tolerance`` is the norm up to which a vector is
   what rounding left; ``to_backend(Z)`` is Z where the matrix is; ``has_samples`` is false for a covariance.
 - `Penalty`: ``start_score(norms)``, (n,), is zero for variables that may not be starts; ``relaxation`` is a faster
-upper
-  bound by which starts are compared; values of ``evaluate`` are positive where a unit has active variables.
+  upper bound by which starts are compared; values of ``evaluate`` are positive where a unit has active variables.
 - `Problem`: ``mu``, (m,), the weights; ``sample_set.needs_only_gram`` is false only for the cube.
+- Columns as starts: ``compute_column_directions(problem, idx)`` are sample-space vectors, (p, |idx|), at columns, or at
+  their groups; ``make_module_starts(problem, norms, count)`` is a `Point` of up to `count` starts at columns with
+  outstanding correlations; ``choose_better_sign(penalty, points)`` turns starts round where that is better;
+  ``ascend_briefly(problem, starts)`` is the point after a few steps, with the same columns.
+- ``compute_leading_components(operator, 1)[0]`` are the loadings of the first principal component, (n, 1), on the host.
+  ``correlate_if_needed(operator, Y)`` is AᵀY for a covariance, an empty array with samples.
+- ``to_host(x)`` is x as a NumPy array; ``max_or_zero`` is the largest of non-negative values, 0.0 for none.
 - ``asarray_like(x, values)`` returns `values` where x is, in its own dtype; ``take_rows(x, idx)`` is a copy of x[idx];
   ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``argsort_by_value``
   sorts host values in decreasing order, those equal up to rounding in the given order.

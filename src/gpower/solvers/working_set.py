@@ -22,12 +22,15 @@ host or a device, in its dtype. Δ is the first-order gap of the ascent. W are s
   ``to_backend`` moves an array to the memory of a matrix. ``container.max_gram_columns`` is the number of columns whose
   Gram matrix takes little memory.
 - `Problem`: ``operator``, ``penalty``, ``mu`` (weights, on the host), ``sample_set``, the set of X, and
-  ``regularization``, a number; ``feasible_set``, whose ``argmax_linear(g)`` is the next point of a plain step and
-  whose ``make_point(Y)`` normalises vectors Y, (p, m), and takes their correlations; ``objective``.
+  ``regularization``, a number; ``feasible_set``, whose ``argmax_linear(g)`` is the next point of a plain step and whose
+  ``make_point(Y)`` normalises vectors Y, (p, m), and takes their correlations; ``objective``.
   ``sample_set.needs_only_gram`` is false only for the cube of ℓ1 variance.
 - `Penalty`: ``restrict(W)``, the penalty of some columns; ``has_uniform_threshold``, whether |c| orders the variables
-of
-  a unit; ``activity_ratio(C, T)``, (n, m), above one where a variable is active.
+  of a unit; ``activity_ratio(C, T)``, (n, m), above one where a variable is active.
+- ``maximize`` runs an ascent on a `CorrelationSet`, the set of points of a matrix, or another `FeasibleSet`; of its
+  start it reads C alone, so that a `CorrelationStart` is enough. ``to_host(x)`` is x as a NumPy array, ``take_rows(x,
+  idx)`` a copy of x[idx].
+- `AscentState`, of an ascent under way: ``n_iter`` steps so far, the ``value`` of the objective and ``start_value``.
 - `AscentResult`: ``point``, where the ascent ended, and ``converged``. ``find_largest_rows(values, k)`` gives the rows
   of the k largest values of each column in any order.
 """

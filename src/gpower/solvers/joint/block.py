@@ -7,13 +7,18 @@ correlations, both in a `Point`; Z, (n, m), are loadings. These arrays are where
 point of orthonormal units nearest to vectors Y, (p, m), and ``operator.combine(Z)`` is A Z.
 
 A `StartContext` has the ``problem``, the ``norms``, (n,), of its columns, a random generator and the callback of a
-race. ``problem.compute_loadings(point)`` is Z at a point, unit columns or zero; ``feasible_set.remove_weights(C)`` is
-AᵀX; ``operator.column_norms``, (n,), are where the matrix is, in its dtype, and ``norm_tolerance`` is the norm that
-rounding gives to a zero column. ``deflate_other_units`` is the operator of A without its part along all units but one,
-of the same sample space. ``penalty.evaluate(C)`` gives the value of each unit, (m,), and the gradient. An
-`AscentResult` has the ``point`` where it ended, the ``value`` of the objective there, summed over units, and
-``converged``. A `FitSpec` is the specification of the fit: ``sparsity``, whose ``select_unit(j).make_penalty(gamma)``
-is the penalty of one unit at γ; ``should_search_locally``; ``settings`` of the ascents.
+race. ``improve_penalized`` is an ascent of one unit of no smaller value, ``select_best_result`` the ascent of the
+largest value, the first of equal ones; ``is_large_matrix`` tells that ascents use a working set of columns;
+``to_host(x)`` is x as a NumPy array. ``ColumnStarts(s).choose_points(context)`` are the best points of a race of s
+starts at columns, of one unit. ``problem.mu``, (m,), are the weights; ``point.replace_unit(j, unit)`` has unit j of
+another point; ``operator.to_backend(Z)`` is Z where the matrix is. ``problem.compute_loadings(point)`` is Z at a point,
+unit columns or zero; ``feasible_set.remove_weights(C)`` is AᵀX; ``operator.column_norms``, (n,), are where the matrix
+is, in its dtype, and ``norm_tolerance`` is the norm that rounding gives to a zero column. ``deflate_other_units`` is
+the operator of A without its part along all units but one, of the same sample space. ``penalty.evaluate(C)`` gives the
+value of each unit, (m,), and the gradient. An `AscentResult` has the ``point`` where it ended, the ``value`` of the
+objective there, summed over units, and ``converged``. A `FitSpec` is the specification of the fit: ``sparsity``, whose
+``select_unit(j).make_penalty(gamma)`` is the penalty of one unit at γ; ``should_search_locally``; ``settings`` of the
+ascents.
 """
 
 from __future__ import annotations

@@ -12,10 +12,20 @@ float64; a result has its loadings in the memory and the dtype of the matrix.
 - `Constraint`: ``accepts_variances(v)``, whether components of these variances are a valid result; ``format_error``,
   the message if none was found; ``is_met_by_disjoint_supports``.
 - `Operator`: ``to_backend(Z)``, Z where the matrix is; ``take(idx)``, the operator of some columns; ``precision``, the
-  relative rounding error of a product; ``max_cached_columns``, how many columns may be gathered.
+  relative rounding error of a product; ``max_cached_columns``, how many columns may be gathered; ``combine(Z)``, A Z;
+  ``column_norms``, (n,), where the matrix is.
+- ``sparsity.make_problem(operator, norms, mu)`` is the problem of a block at its level, with its ``penalty``, weights
+  and ``sample_set``, the set of its units. ``CorrelationSet`` is the set of points with correlations; its
+  ``make_point(Y)`` is the one of orthonormal units nearest to Y, (p, m), and ``value_and_gradient(point)`` of the
+  objective gives its value and gradient, from which ``compute_gap`` computes the first-order gap, a float.
 - ``Scores.from_loadings(operator, Z)`` takes loadings where the matrix is; its ``variances`` are ‖A z‖², (m,), and
   ``compute_adjusted_variances()``, (m,), what each component adds to those of larger variance, both float64 on the
   host.
+- ``solve_component`` finds one component of a matrix; ``maximize_adjusted_variance(operator, Z, cardinalities)`` are
+  loadings, (n, m), on the host in float64, of no smaller total adjusted variance than Z; ``compute_leading_components``
+  gives PCA loadings and variances, (m,), zero beyond the rank, on the host. ``to_host(x)`` is x as a NumPy array,
+  ``asarray_like(x, values)`` is `values` where x is; ``stable_argmax`` is the index of the largest value, the first of
+  those equal up to rounding.
 - ``solve_joint`` returns constrained loadings, (n, m), on the host in float64, or None; ``candidate_variables`` are the
   sorted indices of the variables that a joint search uses; ``orient`` makes the largest loading positive;
   ``embed_rows(Z, idx, n)`` puts rows into n rows of zeros.

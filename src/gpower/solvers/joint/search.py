@@ -15,19 +15,22 @@ positions in S, in any order; `cardinalities` are m numbers of variables. All ar
 float64.
 
 - `Constraint`: ``penalty_matrix(S, others)`` gives V, (R, n, q), and d, (R, n), of the penalty zᵀ(VVᵀ + diag(d))z of
-one
-  component given the others; ``compute_violation(S, Z)``, (R,), is zero for feasible components;
+  one component given the others; ``compute_violation(S, Z)``, (R,), is zero for feasible components;
   ``project_feasible(S, Z, supports)`` is the feasible `JointSolution` near Z, or None; ``swap_candidates(S, joint)``
   yields supports and loadings to project; ``trivial_feasible(S, like)`` gives components that need no search;
   ``min_relative_variance`` is the share of the largest variance that is rounding.
+- ``search_locally(start, find_better, n)`` moves to better solutions up to n times; ``find_largest_rows(v, k)`` are the
+  rows of the k largest values of each column, in any order; ``embed_rows(Z, idx, n)`` has Z at rows `idx` of n rows of
+  zeros; ``normalize_columns(Z)`` has unit or zero columns; ``to_host(x)`` is x as a NumPy array. An
+  `AdjustedVariancePenalty` gives the penalty matrix of the variance that the other components explain.
 - `JointSolution`: ``Z``, (n, m), ``value``, the sum of variances, and ``supports``. - ``batched_swap_test(P, B, d)``
-takes the covariances on the supports, (R, k, k), with all variables, (R, k, n), and the
-  variances, (R, n); it gives the largest eigenvalues, their vectors, (R, k), and a slack, (R, k, n), which is negative
-  where swapping the variable of the row for that of the column raises the eigenvalue.
+  takes the covariances on the supports, (R, k, k), with all variables, (R, k, n), and the variances, (R, n); it gives
+  the largest eigenvalues, their vectors, (R, k), and a slack, (R, k, n), which is negative where swapping the variable
+  of the row for that of the column raises the eigenvalue.
 - `Operator`: ``gram(idx)``, the covariance of some columns, on the host; ``correlate(combine(Z))``, AᵀA Z where the
   matrix is; ``to_backend`` moves an array there; ``column_norms``, (n,), and ``norm_tolerance``, the norm that rounding
   gives to a zero column; ``precision``, the relative rounding error of a product. ``Scores.from_gram(G)`` computes
-  adjusted variances, (m,), from inner products of scores.
+  adjusted variances, (m,), from inner products of scores, by its method ``compute_adjusted_variances()``.
 """
 
 from __future__ import annotations
