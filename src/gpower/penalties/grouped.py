@@ -11,7 +11,8 @@ penalty                         φ(c) of one unit             without groups and
 `GroupL1(rules, gamma)`         Σ (√s_g − γw_g)₊²            `L1`; with groups, the group lasso
 =============================== ============================ ===========================================
 
-All three are convex. The first is a maximum of convex quadratics for any set of admissible selections.
+All three are convex. A selection of groups is admissible if it has all required groups and their costs sum to at most
+the maximum cost. The first penalty is a maximum of convex quadratics for any set of such selections.
 
 All arrays are on the host: data on a device are refused with these penalties. C, (n, m), are correlations of n
 variables and m units, in the dtype of the data; `norms`, (n,), are the largest |aᵢᵀx| over units x (column norms on

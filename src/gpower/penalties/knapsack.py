@@ -4,7 +4,7 @@ Items are sorted by value per cost. Filling the capacity in that order gives a s
 item gives an upper bound (Dantzig 1957). Items that this bound shows to be in, or out of, every better selection are
 fixed. For the few items left, a list of undominated sums, none of which costs more and is worth less than another, is
 built item by item (Nemhauser and Ullmann 1969) and pruned by the same bound. The solution must be exact because an
-ascent needs a convex objective: the maximum over all admissible selections is convex, the best selection that a
+ascent needs a convex objective: the maximum over all selections that fit is convex, the best selection that a
 heuristic finds is not.
 
 Terms: v and c are the values and the costs of n items, (n,), `capacity` is the largest sum of costs. A selection is a

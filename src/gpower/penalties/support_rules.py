@@ -132,7 +132,10 @@ class SupportRules:
         return np.add.reduceat(values[order], starts, axis=0)
 
     def max_over_groups(self, values: Array) -> Array:
-        """Return the largest value of every group, (g,), for values of variables, (n,); perhaps `values` itself."""
+        """Return the largest value of every group, (g,), for values of variables, (n,), in their dtype.
+
+        Excluded variables count too. If every variable is its own group, `values` itself is returned.
+        """
         if self.group_labels is None:
             return values
         order, starts = self._group_order

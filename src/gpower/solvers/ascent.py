@@ -284,7 +284,11 @@ class Trace:
         self.own_passes = 0.0
 
     def __call__(self, state: AscentState) -> bool:
-        """Record a step and return False: the ascent goes on."""
+        """Record a step and return False: the ascent goes on.
+
+        A state with `n_iter` 1 begins a new ascent. The gap is computed here, by a product with the matrix; the passes
+        and the time that it takes are subtracted from those recorded.
+        """
         if state.n_iter == 1:
             self.ascents.append([(state.start_value, math.nan, math.nan, math.nan)])
         passes = state.feasible_set.passes - self.own_passes

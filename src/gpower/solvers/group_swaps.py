@@ -139,7 +139,10 @@ def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array,
 
 
 def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
-    """Return a copy of `chosen_groups`, (g,), without group swap[0], −1 for none, and with group swap[1]."""
+    """Return a copy of `chosen_groups`, (g,) of bool, without group swap[0], −1 for none, and with group swap[1].
+
+    `swap`, (2,) of int, is a row of `_list_group_swaps`: the first group is chosen, the second is not.
+    """
     new = np.append(chosen_groups, False)  # index −1 is the last entry
     new[swap[0]] = False
     new[swap[1]] = True

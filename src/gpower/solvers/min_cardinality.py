@@ -86,7 +86,11 @@ class _MinCardinalitySearch:
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
-        """Return the smallest and the largest number of variables, or of groups, that the rules allow."""
+        """Return the smallest and the largest number of variables, or of groups, that the rules allow.
+
+        Required groups are counted in both. The smallest is at least 1; the largest counts the groups with a variable
+        that is not excluded, among the columns of the problem.
+        """
         problem = self.context.problem
         rules = problem.penalty.support_rules
         if rules is None:

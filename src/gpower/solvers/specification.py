@@ -180,7 +180,10 @@ class PenaltyLevel(SparsitySpec):
         return self.penalty_family.at_gamma(gamma)
 
     def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return the general number, but at least `MIN_UNIT_STARTS`, or `N_SMALL_BLOCK_STARTS` on a small matrix."""
+        """Return the number for the size of the matrix, but at least `MIN_UNIT_STARTS` for a single unit.
+
+        For a block it is `N_BLOCK_STARTS`, on a small matrix, which is ascended as a whole, `N_SMALL_BLOCK_STARTS`.
+        """
         n_starts = super().choose_n_starts(operator, is_block)
         if is_block and math.prod(operator.shape) > MAX_DIRECT_ENTRIES:
             return n_starts
@@ -374,7 +377,11 @@ class FitSpec:
         return is_sequential and sparsity.sample_set.needs_only_gram and not sparsity.is_ordinary_pca(n_features)
 
     def estimate_passes(self, n_features: int) -> int:
-        """Return the approximate number of matrix-vector products of a fit to n variables, if the matrix is large."""
+        """Return the approximate number of matrix-vector products of a fit to n variables, if the matrix is large.
+
+        One product is with A or its transpose. Rounds on a shared working set count if the cardinalities are small
+        enough for them; the data are not looked at.
+        """
         is_sparse = COLUMNS_PER_ACTIVE * sum(self.cardinalities) <= MAX_SHARED_COLUMN_SHARE * n_features
         if self._needs_many_ascents and self._can_share_rounds(n_features) and is_sparse:
             return PASSES_PER_SHARED_COLUMN * (N_EXTRA_SHARED_COLUMNS + len(self.mu))
@@ -405,7 +412,10 @@ class FitSpec:
 
     @property
     def should_sort_components(self) -> bool:
-        """Return whether components may be sorted: none has its own level, weight or start."""
+        """Return whether components may be sorted: none has its own level, weight, rules or start.
+
+        A start in sample space belongs to its component; loadings of a warm start do not forbid sorting.
+        """
         rules = self.sparsity.penalty_family.support_rules
         has_one_level = len(set(self.sparsity.levels)) <= 1 and len(set(self.mu)) == 1
         has_one_rule = rules is None or rules.is_shared_by_units

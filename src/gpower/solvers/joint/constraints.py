@@ -258,7 +258,10 @@ class OrthogonalConstraint(_PairwiseConstraint):
     name, uses_scores = "orthogonal", False
 
     def trivial_feasible(self, S: Array, like: Array) -> Sequence[Array]:
-        """Return components of one variable each, those of largest variance; m ≤ n."""
+        """Return one set of components of one variable each, those of largest variance, the largest first.
+
+        Of `like`, (n, m) with m ≤ n, only the shape matters. The loadings are unit vectors, (n, m).
+        """
         m = like.shape[1]
         axes = np.zeros_like(like)
         axes[np.argsort(-np.diagonal(S), kind="stable")[:m], np.arange(m)] = 1.0
@@ -294,7 +297,10 @@ class UncorrelatedConstraint(_PairwiseConstraint):
         )
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """Return Σ·others, each divided by the square root of its variance (zero without one), as V, and d = 0."""
+        """Return Σ·others, each divided by the square root of its variance, as V, and d = 0.
+
+        V has the shape of `others`, (..., n, m), with zero columns for components without variance; d is (..., n).
+        """
         V = S @ others
         variance = np.sum(others * V, axis=-2, keepdims=True)
         tiny = float(np.finfo(np.float64).tiny)

@@ -129,7 +129,11 @@ class SupportManifold:
         return float(x @ self.within_covariance @ x)
 
     def evaluate_equations(self, x: Array) -> tuple[Array, Array]:
-        """Compute g(x), (m(m + 1)/2,), zero on the manifold, and its transposed Jacobian, (Σ k, m(m + 1)/2)."""
+        """Compute g(x), (m(m + 1)/2,), zero on the manifold, and its transposed Jacobian, (Σ k, m(m + 1)/2).
+
+        There is an equation for each pair of `component_pairs`, in their order: zᵢᵀB zⱼ = 0 for i < j, and zⱼᵀzⱼ − 1 =
+        0 for a component with itself. x, (Σ k,), need not be on the manifold.
+        """
         a, b = self.component_pairs
         X = self.unit_indicators * x[:, None]
         BX = self.metric @ X

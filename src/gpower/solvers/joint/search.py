@@ -267,7 +267,11 @@ def refine_loadings(S: Array, Z: Array) -> Array:
     ridge = RIDGE_SHARE * float(variances.max()) * np.eye(order.size)
 
     def loss(x: Array) -> tuple[float, Array]:
-        """Return minus the total adjusted variance, and its gradient, for the non-zero loadings x, any lengths."""
+        """Return minus the total adjusted variance, and its gradient by x, for the non-zero loadings x of Z.
+
+        x is in the order of ``np.nonzero(Z)``; columns may have any length but zero, and are normalised first. Raise
+        LinAlgError if the scores are linearly dependent.
+        """
         Y = np.zeros_like(Z)
         Y[rows, columns] = x
         lengths = np.sqrt(np.sum(Y * Y, axis=0)) + (variances <= 0)
