@@ -356,7 +356,7 @@ def find_largest_rows(values: Array, k: int) -> Array:
 
     `values`, (n, m), contain no NaN; they and the indices are on the host or both on a device. k is at least 1. For
     k ≥ n the indices are all rows, (n, m), in an array that must not be written to. Which of several equal values are
-    chosen is not specified. For m > 1 the indices are in Fortran order.
+    chosen is not specified.
     """
     n = values.shape[0]
     if k >= n:

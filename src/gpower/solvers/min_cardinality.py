@@ -17,9 +17,9 @@ group that are not excluded. ``penalty.at_cardinality(k)`` is the penalty at car
 has the largest variance without rules and signs. ``sample_set.support_function(operator, A Z)`` is ‖A z‖ in the norm of
 the variance. A `FitSpec` is the specification of a fit; its ``sparsity`` is a `MinCardinality`, with ``levels``, one
 share, and ``cardinality_spec``, the specification of a fit with a given cardinality. A `ComponentResult` has the
-loadings ``Z``. ``compute_leading_components(operator, 1)[0]``
-are the loadings of the first principal component, (n, 1), on the host. An `ExactCardinality` is a `cardinality_spec`
-whose level is the level of the penalty; the other kind seeks γ. A `WarmStart` starts an ascent at loadings.
+loadings ``Z``. ``compute_leading_components(operator, 1)[0]`` are the loadings of the first principal component, (n,
+1), on the host. An `ExactCardinality` is a `cardinality_spec` whose level is the level of the penalty; the other kind
+seeks γ. A `WarmStart` starts an ascent at loadings.
 """
 
 from __future__ import annotations
