@@ -11,6 +11,8 @@ import scipy.sparse as sp
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 
 from gpower import GPower, GPowerCV, GPowerWarning, Solver, sparsity_path, stability_selection
+from gpower.penalties.support_rules import SupportRules
+from gpower.solvers.group_swaps import find_better_groups
 from gpower.validation.variable_rules import VariableRules
 
 NAMES = [f"gene{j}" for j in range(12)]
@@ -228,6 +230,13 @@ class TestBudget:
         assert spent <= 6 * (1 + 1e-9)
         assert 1 in support_of(model.components_[0])
         assert model.objective_[0] >= best * (1 - 0.02)
+
+    @pytest.mark.parametrize("scale", [1.0, 2.0**-40])
+    def test_a_swap_of_variables_keeps_a_budget_of_any_size(self, scale):
+        rules = SupportRules.from_groups(np.arange(4), scale * np.array([[1.0], [1.0], [1.0], [1.5]]))
+        two = find_better_groups(np.ones((4, 4)) + np.eye(4), np.arange(4) < 1, rules, 2 * scale)
+        assert rules.group_costs[two].sum() == 2 * scale
+        assert find_better_groups(np.ones((4, 4)) + np.eye(4), two, rules, 2 * scale) is None
 
     def test_the_costs_of_a_group_add_up(self):
         model = GPower(1, budget=4, penalty_weights=np.ones(12), groups=GROUPS).fit(make_table(1))

@@ -1,4 +1,9 @@
-"""The contract of a compact set, and the sphere and the ball."""
+"""The contract of a compact set, and the sphere and the ball.
+
+Terms: x, y are points of a set and g is a linear function of them, in the form that the set uses; ⟨g, y⟩ is its value.
+For the sphere and the ball all three are arrays of shape (d,) on the host, in float32 or float64, and results have the
+dtype of the argument; with a metric they have the common dtype of both. Other sets may have points of another kind.
+"""
 
 from __future__ import annotations
 
@@ -47,11 +52,11 @@ class FeasibleSet(ABC):
         """
 
     def retract(self, y: Any) -> Any:
-        """Return a point of the set near y; raise NotImplementedError if the set has no retraction."""
+        """Return a point of the set near y, a new object; raise NotImplementedError if the set has no retraction."""
         raise NotImplementedError(f"{type(self).__name__} offers no retraction: run with acceleration=False.")
 
     def extrapolate(self, x: Any, previous: Any, b: float) -> Any:
-        """Return the point of the set near x + b(x − previous)."""
+        """Return the point of the set near x + b(x − previous), for two points of the set and 0 ≤ b < 1."""
         return self.retract(x + b * (x - previous))
 
     def pairing(self, g: Any, x: Any) -> float:
@@ -103,6 +108,10 @@ class Sphere(FeasibleSet):
 
     @cached_property
     def _cholesky_factor(self) -> Any:
+        """Return the Cholesky factor of the metric, which is not None, in the form that ``cho_solve`` takes.
+
+        Raise ValueError if the metric is not symmetric (to the tolerances of ``np.allclose``) or not positive definite.
+        """
         try:
             G = np.asarray(self.metric)
             if not np.allclose(G, G.T):
@@ -114,14 +123,15 @@ class Sphere(FeasibleSet):
             ) from None
 
     def _apply_inverse_metric(self, g: Array) -> Array:
+        """Compute G⁻¹g, (d,); g itself, not a copy, without a metric."""
         return g if self.metric is None else np.asarray(sla.cho_solve(self._cholesky_factor, g))
 
     def norm(self, x: Array) -> float:
-        """Compute ‖x‖ in the metric G."""
+        """Compute ‖x‖ in the metric G, for x of shape (d,)."""
         return float(np.sqrt(np.vdot(x, x if self.metric is None else self.metric @ x)))
 
     def dual_norm(self, g: Array) -> float:
-        """Compute ‖g‖* = ⟨g, G⁻¹g⟩^½."""
+        """Compute ‖g‖* = ⟨g, G⁻¹g⟩^½, for g of shape (d,)."""
         return float(np.sqrt(np.vdot(g, self._apply_inverse_metric(g))))
 
     def argmax_linear(self, g: Array) -> Array:
@@ -134,7 +144,7 @@ class Sphere(FeasibleSet):
         return np.asarray((self.radius / self.norm(y)) * y)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether ‖x‖ = r."""
+        """Return whether ‖x‖ = r up to `tol`, a share of r."""
         return abs(self.norm(x) - self.radius) <= tol * self.radius
 
 
@@ -163,7 +173,7 @@ class Ball(Sphere):
     """
 
     def retract(self, y: Array) -> Array:
-        """Return the point of the ball nearest to y."""
+        """Return the point of the ball nearest to y, (d,), in the norm of the metric; y may be zero."""
         return np.asarray(y * min(1.0, self.radius / max(self.norm(y), np.finfo(float).tiny)))
 
     def argmax_linear(self, g: Array) -> Array:
@@ -171,5 +181,5 @@ class Ball(Sphere):
         return Sphere(self.radius, self.metric).argmax_linear(g)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether ‖x‖ ≤ r."""
+        """Return whether ‖x‖ ≤ r up to `tol`, a share of r."""
         return self.norm(x) <= self.radius * (1 + tol)

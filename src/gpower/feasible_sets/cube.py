@@ -1,4 +1,11 @@
-"""The cube of sample-space units, for the variance ‖A z‖₁."""
+"""The cube of sample-space units, for the variance ‖A z‖₁.
+
+Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator` with samples, on the host:
+``operator.correlate(X)`` is AᵀX, (n, m), ``operator.columns(idx)`` are columns of A, (p, |idx|), ``column_norms`` are
+the ‖aᵢ‖₂, (n,), and ``sqrt_sample_weight``, (p,), are the square roots of the sample weights, or None if all are one.
+Y and X, (p, m), are vectors of m units in the sample space, Y of any length, X in the set. Arrays are in the dtype of
+the matrix. `UnitsAndCorrelations` is the pair (X, AᵀX), without weights of units.
+"""
 
 from __future__ import annotations
 
@@ -36,11 +43,11 @@ class Cube(SampleSet):
         return np.where(g < 0, -self.radius, self.radius).astype(g.dtype)
 
     def retract(self, y: Array) -> Array:
-        """Return y with entries clipped to the cube."""
+        """Return the nearest point of the cube, y with its entries clipped."""
         return np.clip(y, -self.radius, self.radius)
 
     def contains(self, x: Array, tol: float = 1e-9) -> bool:
-        """Return whether every entry is in [−r, r]."""
+        """Return whether every entry is in [−r, r] up to `tol`, a share of r."""
         return bool(np.all(np.abs(x) <= self.radius * (1 + tol)))
 
     def adapt_to(self, operator: Operator) -> Cube:
@@ -51,9 +58,9 @@ class Cube(SampleSet):
     def compute_max_correlations(self, operator: Operator, block_columns: int = 256) -> Array:
         """Compute Σ rₖ|aₖᵢ| of every column, (n,), reading `block_columns` columns at a time.
 
-        It is zero for columns of norm zero. The operator has samples and is on the host. r, (n_samples,), are the
-        square roots of its sample weights, or ones: `radius` is not used, so that the result is the same before and
-        after `adapt_to`.
+        It is zero for columns of norm zero, and n > 0. The operator has samples and is on the host. r, (n_samples,),
+        are the square roots of its sample weights, or ones: `radius` is not used, so that the result is the same before
+        and after `adapt_to`.
         """
         p, n = operator.shape
         radius = operator.sqrt_sample_weight
@@ -67,12 +74,12 @@ class Cube(SampleSet):
         return self
 
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return the vertex of the cube with the signs of Y, and its correlations; C is not used."""
+        """Return the vertex X of the cube with the signs of Y, + for zero, and AᵀX, (n, m); C is not used."""
         X = self.argmax_linear(Y)
         return X, operator.correlate(X)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute Σ rₖ|yₖⱼ|, which is r‖Y‖₁ for a single half-width r."""
+        """Compute Σ rₖ|yₖⱼ| over all entries of Y, (p, m), which is r‖Y‖₁ for a single half-width r."""
         return float(np.sum(self.radius * np.abs(Y)))
 
     def extrapolate_units(

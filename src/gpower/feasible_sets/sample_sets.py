@@ -14,6 +14,18 @@ coefficients u of vectors A u, whose inner products are those in sample space. A
 and C = μ∘AᵀX those with the weights μ, (m,), which are on the host. T is the gradient of the objective at C, (n, m). X,
 Y, T and correlations are where the matrix is (host or device), in its dtype. Methods without an operator
 (`argmax_linear`, `retract`, `contains` of a sample set) work on plain arrays on the host.
+
+``operator.columns(idx)`` are columns of A as sample-space vectors, (p, |idx|); ``column_norms``, (n,), are the ‖aᵢ‖₂,
+exactly zero for columns of which only rounding is left; both are where the matrix is, in its dtype. ``norm_tolerance``
+is the norm that rounding gives to a vector that should be zero; ``has_samples`` is false for a covariance. A
+`Normalizer` is the matrix M of X = Y M, on the host: ``apply(Y)`` is Y M where Y is, ``multiplier`` is M, (m, m), or
+its diagonal, (m,); ``free_directions``, (m, d), is an orthonormal basis of the combinations of units in which Y
+vanishes, so that d = 0 unless Y is rank deficient; and ``is_ill_conditioned`` tells that Y M has lost digits.
+``make_polar_normalizer(gram)`` makes the columns orthonormal, ``make_column_normalizer(squared_norms)`` scales each to
+unit norm and leaves zero columns zero. ``polar_factor(g)`` are orthonormal columns on the host, also for dependent
+columns of g. ``asarray_like(x, values)`` is a host array `values` where x is, in its own dtype; ``max_or_zero`` is the
+largest of non-negative values, 0.0 for none; ``stable_argmax`` is the index of the largest value, the first of those
+that are equal up to rounding.
 """
 
 from __future__ import annotations
@@ -31,7 +43,9 @@ from gpower.operators.base import Operator
 
 #: Share of the largest column norm below which a residual has lost digits of its correlations.
 MIN_RELIABLE_RESIDUAL_SHARE = 1e-4
-#: Sample-space units and their correlations with the columns of A.
+#: Multiple of the machine precision up to which the norm of a residual is rounding error, relative to the largest norm.
+RESIDUAL_ROUNDING_FACTOR = 1e3
+#: Sample-space units X, (p, m), and their correlations AᵀX, (n, m), without weights.
 UnitsAndCorrelations = tuple[Array, Array]
 
 
@@ -48,16 +62,19 @@ class SampleSet(FeasibleSet):
     array([3., 2.])
     """
 
-    #: Whether the Gram matrix of some columns determines the problem on them.
+    #: Whether the Gram matrix of some columns determines the problem on them, so that the samples are not needed.
     needs_only_gram = True
 
     def adapt_to(self, operator: Operator) -> SampleSet:
-        """Return the set for the samples of this matrix, whose sample weights may change it."""
+        """Return the set for the samples of this matrix, whose sample weights may change it; here itself."""
         return self
 
     @abstractmethod
     def compute_max_correlations(self, operator: Operator) -> Array:
-        """Compute the largest |aᵢᵀx| over units x in the set, for every column, (n,), where the matrix is."""
+        """Compute the largest |aᵢᵀx| over units x in the set, for every column, (n,), where the matrix is.
+
+        The result has the dtype of the matrix and may be an array that the operator owns: do not write to it.
+        """
 
     @abstractmethod
     def for_independent_starts(self) -> SampleSet:
@@ -65,18 +82,22 @@ class SampleSet(FeasibleSet):
 
     @abstractmethod
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
-        """Return the maximiser X of ⟨Y, X⟩, (p, m), and AᵀX, (n, m), for any Y. Pass C = AᵀY if it is known."""
+        """Return the maximiser X of ⟨Y, X⟩, (p, m), and AᵀX, (n, m), for any Y, (p, m), zero and dependent columns too.
+
+        Pass C = AᵀY, (n, m), if it is known. Neither is changed.
+        """
 
     @abstractmethod
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the maximum of ⟨Y, X⟩ over the set, for Y of shape (p, m)."""
+        """Compute the maximum of ⟨Y, X⟩ over the set, for Y of shape (p, m) and any length."""
 
     def extrapolate_units(
         self, operator: Operator, x: UnitsAndCorrelations, previous: UnitsAndCorrelations, b: float
     ) -> UnitsAndCorrelations:
         """Return the point of the set near x + b(x − previous), with its correlations.
 
-        `x` and `previous` are pairs (X, AᵀX), whose correlations are extrapolated too, which saves a product with A.
+        `x` and `previous` are pairs (X, AᵀX) of points of the set, whose correlations are extrapolated too, which saves
+        a product with A; 0 < b < 1.
         """
         Y, C = ((1 + b) * new - b * old for new, old in zip(x, previous, strict=True))
         return self.place_units(operator, Y, C)
@@ -106,7 +127,8 @@ class _NormalizedSet(SampleSet):
     def place_units(self, operator: Operator, Y: Array, C: Array | None = None) -> UnitsAndCorrelations:
         """Return Y normalised to the set and its correlations, which are normalised with it.
 
-        If Y is so ill-conditioned that digits are lost, the correlations are computed again and normalised once more.
+        Y is (p, m), of any length and rank; C = AᵀY, (n, m), is computed unless it is given. If Y is so ill-conditioned
+        that digits are lost, the correlations are computed again and normalised once more.
         """
         C = operator.correlate(Y) if C is None else C
         normalizer = self.make_normalizer(self._compute_unit_gram(operator, Y, C))
@@ -120,7 +142,7 @@ class _NormalizedSet(SampleSet):
 
     @abstractmethod
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """Return the right multiplier that normalises Y to the set, given the result of `_compute_unit_gram`."""
+        """Return the right multiplier that normalises Y to the set; `gram` is the result of `_compute_unit_gram`."""
 
     @abstractmethod
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
@@ -133,8 +155,8 @@ class _NormalizedSet(SampleSet):
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
         """Return X with its free units directed at columns of A, and its correlations.
 
-        `free`, (m, d) on the host, are the free directions of `Normalizer`; X, (p, m), is normalised and zero along
-        them; C = AᵀX.
+        `free`, (m, d) on the host with d > 0, are the free directions of `Normalizer`; X, (p, m), is normalised and
+        zero along them; C = AᵀX, (n, m). The other units do not change.
         """
 
 
@@ -155,29 +177,32 @@ class Stiefel(_NormalizedSet):
     """
 
     def argmax_linear(self, g: Array) -> Array:
-        """Return the polar factor [JNRS10, proposition on the Stiefel manifold]."""
+        """Return the polar factor of g, (p, m) with p ≥ m [JNRS10, proposition on the Stiefel manifold]."""
         return polar_factor(g)
 
     def make_normalizer(self, gram: Array) -> Normalizer:
-        """Return the right multiplier that normalises Y to the set, given its Gram matrix, (m, m)."""
+        """Return the right multiplier that normalises Y to the set, given its Gram matrix, (m, m), on the host."""
         return make_polar_normalizer(gram)
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
-        """Return whether XᵀX = I."""
+        """Return whether XᵀX = I up to an absolute `tol` in every entry."""
         return bool(np.max(np.abs(X.T @ X - np.eye(X.shape[1]))) <= tol)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the nuclear norm of Y."""
+        """Compute the nuclear norm of Y, (p, m), as ⟨M, YᵀY⟩ for the multiplier M of the polar factor."""
         gram = operator.inner(Y, Y, correlate_if_needed(operator, Y))
         M = self.make_normalizer(gram).multiplier
         return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
-        """Compute YᵀY, (m, m), on the host, given C = AᵀY."""
+        """Compute YᵀY, (m, m), on the host, given C = AᵀY, (n, m), which only an operator without samples reads."""
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
-        """Return X + N freeᵀ and its correlations, where N, (p, d), are directions that X explains least."""
+        """Return X + N freeᵀ and its correlations, where N, (p, d), are directions that X explains least.
+
+        N is orthonormal and orthogonal to X, or zero beyond the rank of A. `free`, (m, d), is on the host; C = AᵀX.
+        """
         N, CN = find_residual_directions(operator, free.shape[1], X, C)
         return X + N @ asarray_like(X, free.T), C + CN @ asarray_like(X, free.T)
 
@@ -205,11 +230,11 @@ class Spheres(_NormalizedSet):
         return make_column_normalizer(gram[:, 0])
 
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
-        """Return whether every column has unit norm."""
+        """Return whether every column has unit norm, up to an absolute `tol` in its square."""
         return bool(np.max(np.abs(np.sum(X * X, axis=0) - 1)) <= tol)
 
     def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the sum of the column norms of Y."""
+        """Compute the sum of the column norms of Y, (p, m)."""
         squares = operator.squared_norms(Y, correlate_if_needed(operator, Y))
         return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
@@ -218,7 +243,11 @@ class Spheres(_NormalizedSet):
         return operator.squared_norms(Y, C)[:, None]
 
     def _fill_free_units(self, operator: Operator, free: Array, X: Array, C: Array) -> UnitsAndCorrelations:
-        """Return X with its zero columns at the column of A of largest norm, normalised, and its correlations."""
+        """Return X with its zero columns at the column of A of largest norm, normalised, and its correlations.
+
+        `free`, (m, d) on the host, has one unit vector for each zero column of X; all of them get the same vector, zero
+        if A is. C = AᵀX.
+        """
         N, CN = find_residual_directions(operator, 1)
         is_free = asarray_like(X, free.sum(axis=1))
         return X + N * is_free, C + CN * is_free
@@ -235,13 +264,14 @@ def find_residual_directions(
     """Return orthonormal directions of the columns that X explains least, and their correlations.
 
     This continues the pivoted QR factorisation of A from X: each new direction is the residual of the column whose
-    residual is largest. Directions beyond the rank of A are zero.
+    residual is largest, the first of those that are equal up to rounding. Directions beyond the rank of A are zero.
 
     Parameters
     ----------
     operator : Operator
         The matrix A.
     n_directions : int
+        Number of directions, at least zero.
     X : ndarray of shape (p, k), optional
         Represented units that are orthonormal, or zero, in sample space, where the matrix is; none by default.
     C : ndarray of shape (n, k), optional
@@ -250,7 +280,7 @@ def find_residual_directions(
     Returns
     -------
     ndarray of shape (p, n_directions) and ndarray of shape (n, n_directions)
-        The directions, orthogonal to X, and their correlations with the columns.
+        The directions, orthogonal to X, and their correlations with the columns, where the matrix is, in its dtype.
     """
     p, n = operator.shape
     # `zeros_like` of the column norms creates arrays where the matrix is.
@@ -266,15 +296,15 @@ def find_residual_directions(
 def _find_next_direction(operator: Operator, X: Array, C: Array) -> UnitsAndCorrelations:
     """Return the unit residual of the column with the largest part orthogonal to X, and its correlations.
 
-    They have shapes (p, 1) and (n, 1). Both are zero if X, (p, k) with C = AᵀX, (n, k), spans all columns up to
-    rounding.
+    They have shapes (p, 1) and (n, 1), where the matrix is. Both are zero if X, (p, k) with C = AᵀX, (n, k), spans all
+    columns up to rounding. The columns of X are orthonormal or zero in sample space, and k may be zero.
     """
     squares = operator.column_norms.astype(np.float64) ** 2  # (n,)
     pivot = stable_argmax(np.maximum(squares - np.sum(C.astype(np.float64) ** 2, axis=1), 0))
     q = operator.columns(np.array([pivot]))  # (p, 1)
     c = operator.correlate(q)
     largest_norm = np.sqrt(max_or_zero(squares))
-    rounding = 1e3 * float(np.finfo(q.dtype).eps)  # of a norm, or of its square if only AᵀA is known
+    rounding = RESIDUAL_ROUNDING_FACTOR * float(np.finfo(q.dtype).eps)  # of a norm; of a square if only AᵀA is known
     min_norm = (rounding if operator.has_samples else np.sqrt(rounding)) * largest_norm
     min_reliable_norm = MIN_RELIABLE_RESIDUAL_SHARE * largest_norm
     for _ in range(2):  # two projections suffice for orthogonality to working precision
@@ -313,11 +343,14 @@ class Point:
     C: Array
 
     def select_unit(self, j: int) -> Point:
-        """Return the point of unit j alone."""
+        """Return the point of unit j alone, X of shape (p, 1) and C of shape (n, 1), as views."""
         return Point(self.X[:, j : j + 1], self.C[:, j : j + 1])
 
     def replace_unit(self, j: int, unit: Point) -> Point:
-        """Return the point with unit j replaced by a point of one unit; the units may no longer be orthogonal."""
+        """Return the point with unit j replaced by `unit`, a point of one unit; units may no longer be orthogonal.
+
+        The correlations of `unit` must contain the weight μⱼ and be those with the columns of the same matrix.
+        """
         parts = (self.X, unit.X), (self.C, unit.C)
         return Point(*(np.hstack([old[:, :j], new, old[:, j + 1 :]]) for old, new in parts))
 
@@ -357,15 +390,16 @@ class CorrelationSet(FeasibleSet):
 
     @cached_property
     def objective_tolerance(self) -> float:
-        """Return the rounding error of an objective, the square of that of a correlation."""
+        """Return the rounding error of an objective, the square of that of a weighted correlation; absolute."""
         return (self.operator.norm_tolerance * float(np.max(self.mu))) ** 2
 
     @cached_property
     def _has_unit_weights(self) -> bool:
+        """Return whether all weights are exactly one, so that products with them are left out."""
         return bool(np.all(self.mu == 1))
 
     def _apply_weights(self, C: Array) -> Array:
-        """Compute μ∘C."""
+        """Compute μ∘C for C of shape (n_features, m), where C is; C itself for unit weights."""
         return C if self._has_unit_weights else asarray_like(C, self.mu) * C
 
     def remove_weights(self, C: Array) -> Array:
@@ -396,14 +430,15 @@ class CorrelationSet(FeasibleSet):
     def extrapolate(self, x: Point, previous: Point, b: float) -> Point:
         """Return the point of the set near x + b(x − previous), extrapolating units and correlations alike.
 
-        On spheres and the Stiefel manifold this normally takes no pass over the matrix; the cube returns x.
+        Both points have m units, and 0 < b < 1. On spheres and the Stiefel manifold this normally takes no pass over
+        the matrix; the cube returns x.
         """
         current, old = ((point.X, self.remove_weights(point.C)) for point in (x, previous))
         X, C = self.sample_set.extrapolate_units(self.operator, current, old, b)
         return Point(X, self._apply_weights(C))
 
     def pairing(self, g: Array, x: Point) -> float:
-        """Compute ⟨g, C⟩ for the correlations C of x."""
+        """Compute ⟨g, C⟩ for the weighted correlations C of x, (n_features, m) like g."""
         return float(np.vdot(g, x.C))
 
     def support_value(self, g: Array) -> float:
@@ -420,7 +455,7 @@ class RegularizedSet(CorrelationSet):
     """
 
     def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
-        """Return the maximiser of both terms together."""
+        """Return the point that maximises the sum of both terms of g."""
         return self.make_point(self.combine_weighted(g.C) + g.X)
 
     def pairing(self, g: Point, x: Point) -> float:  # type: ignore[override]

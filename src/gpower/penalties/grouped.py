@@ -11,11 +11,35 @@ penalty                         φ(c) of one unit             without groups and
 `GroupL1(rules, gamma)`         Σ (√s_g − γw_g)₊²            `L1`; with groups, the group lasso
 =============================== ============================ ===========================================
 
-All three are convex. The first is a maximum of convex quadratics for any set of admissible selections.
+All three are convex. A selection of groups is admissible if it has all required groups and their costs sum to at most
+the maximum cost. The first penalty is a maximum of convex quadratics for any set of such selections.
 
 All arrays are on the host: data on a device are refused with these penalties. C, (n, m), are correlations of n
-variables and m units; `norms`, (n,), are the largest |aᵢᵀx| over units x (column norms on spheres); `mu`, (m,), are the
-weights of the units. Values of g groups are (g, m). The arrays of the rules have m columns, or one for all units.
+variables and m units, in the dtype of the data; `norms`, (n,), are the largest |aᵢᵀx| over units x (column norms on
+spheres) in the same dtype; `mu`, (m,), are the positive weights of the units. Values of g groups are (g, m).
+
+Terms: the rules, a `SupportRules`, have these members; arrays have one column for each unit, or one for all.
+
+================================= ===================================================================================
+``group_costs``, ``required``     (g, ·): costs, float64, not negative; mask of the groups that are always selected
+``excluded``                      (n, ·): mask of the variables that are never used
+``usable_variables``              (n,): mask of the variables that are not excluded from all units
+``group_labels``                  (n,): the group of each variable, or None if each is its own group
+``uniform_cost``                  the cost of every group if all are equal, else 0.0
+``mask_excluded(C)``              C with zeros for excluded variables; perhaps C itself
+``group_norms_sq(C)``             (g, m): sums of squares of C over each group; C must be masked first
+``broadcast_to_variables(v)``     (n, m): values v of groups, (g, m), at their variables, excluded ones too
+``max_over_groups(v)``            (g,): the largest of the values v of variables, (n,), in each group
+``groups_hit(pattern)``           (g, m): mask of the groups with a variable in a pattern, (n, m)
+``select_groups(s, cost)``        (g, m): mask of the best admissible groups for squared norms s at a maximum cost,
+                                  (m,) or (1,), which includes the required groups; these are always selected
+``select_fractional_groups``      the same, with a fraction of the last group; for the rules of one unit
+``max_cardinality(cost)``         upper bound on the number of variables of a unit at a maximum cost
+``with_unit_costs()``             these rules with cost one for every group
+================================= ===================================================================================
+
+``get_min_divisor(C)`` is a tiny number of the dtype of C that replaces a zero threshold as a divisor.
+``safe_reciprocal(x)`` is 1/x, and 0 for x = 0.
 """
 
 from __future__ import annotations
@@ -33,7 +57,10 @@ from gpower.penalties.support_rules import SupportRules
 
 @dataclass(frozen=True, eq=False)
 class GroupedPenalty(Penalty):
-    """A penalty with rules for admissible supports."""
+    """A penalty with rules for admissible supports: groups as a whole, all required ones, no excluded variable.
+
+    The number of variables n is that of the rules, so that C must have the rows of all these variables.
+    """
 
     rules: SupportRules
     has_uniform_threshold = False
@@ -44,22 +71,23 @@ class GroupedPenalty(Penalty):
         return self.rules
 
     def select_unit(self, j: int) -> Self:
-        """Return the penalty with the rules of unit j alone."""
+        """Return the penalty with the rules of unit j alone; γ and maximum costs stay those of all units."""
         return replace(self, rules=self.rules.select_unit(j))
 
     def restrict(self, idx: Array) -> Self:
-        """Return the penalty of the variables `idx` alone."""
+        """Return the penalty of the variables `idx` alone, increasing indices; costs of groups stay the same."""
         return replace(self, rules=self.rules.restrict(idx))
 
     def count_selected(self, pattern: Array) -> Array:
-        """Count the groups with a variable in a pattern, (n, m), per unit."""
+        """Count the groups with a variable in a pattern, (n, m) of bool, per unit, (m,) of int."""
         return np.count_nonzero(self.rules.groups_hit(pattern), axis=0)
 
     def select_pattern(self, scores: Array, counts: Array) -> Array:
         """Return the pattern, (n, m) of bool, of `counts[j]` groups in each unit j.
 
         These are the required groups, which count, and those of the largest sums of squared scores; `scores` has shape
-        (n, m), `counts` (m,). Excluded variables are not in the pattern.
+        (n, m), `counts` (m,) of int. Costs do not matter here. Excluded variables are not in the pattern. Which of
+        equal groups are selected is not specified.
         """
         rules = self.rules.with_unit_costs()
         selected = rules.select_groups(rules.group_norms_sq(rules.mask_excluded(scores)), counts)
@@ -68,7 +96,7 @@ class GroupedPenalty(Penalty):
     def activity_ratio(self, C: Array, T: Array | None = None) -> Array:
         """Compute the ratio of √s of the group to its threshold, for each variable, (n, m); zero if it is excluded.
 
-        The gradient T is not used.
+        Above one a variable is active. The gradient T is not used.
         """
         rules = self.rules
         group_ratios = self._group_activity_ratio(rules.group_norms_sq(rules.mask_excluded(C)))
@@ -76,7 +104,11 @@ class GroupedPenalty(Penalty):
 
     @abstractmethod
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        """Compute the ratio of √s to the threshold for every group, (g, m), given s; above one a group is active."""
+        """Compute the ratio of √s to the threshold for every group, (g, m), given s; above one a group is active.
+
+        s, (g, m), are the squared norms of groups without their excluded variables, in the dtype of the data or
+        float64.
+        """
 
     def _max_group_norms(self, norms: Array, mu: Array) -> Array:
         """Compute an upper bound on √s of every group, (g, m) in float64, from `norms` of its variables and `mu`."""
@@ -104,7 +136,7 @@ class GroupCardinality(GroupedPenalty):
 
     @property
     def relaxation(self) -> GroupCardinality:
-        """Return the penalty that allows a fraction of the last group, or itself if all groups cost the same.
+        """Return the penalty that allows a fraction of the last group, or itself if all groups have one positive cost.
 
         The relaxation is a maximum of convex quadratics too. It is for one unit: `select_fractional_groups` uses the
         first maximum cost for all columns of C.
@@ -113,11 +145,14 @@ class GroupCardinality(GroupedPenalty):
 
     @property
     def max_cardinality(self) -> int:
-        """Return an upper bound on the number of variables of a unit."""
+        """Return an upper bound on the number of variables (not of groups, not a cost) of a unit."""
         return self.rules.max_cardinality(self.max_cost)
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the selected groups, (m,), and the gradient, (n, m); C is not changed."""
+        """Compute the sums of squares of the selected groups, (m,), and the gradient, (n, m), in the dtype of C.
+
+        The gradient is 2c times the share of the group, zero for excluded variables. C is not changed.
+        """
         rules = self.rules
         C = rules.mask_excluded(C)
         norms_sq = rules.group_norms_sq(C)
@@ -125,13 +160,16 @@ class GroupCardinality(GroupedPenalty):
         return np.sum(norms_sq * shares, axis=0, dtype=C.dtype), 2 * C * rules.broadcast_to_variables(shares)
 
     def _compute_group_shares(self, group_norms_sq: Array) -> Array:
-        """Return the share of each group that is selected, (g, m): one, zero or a fraction."""
+        """Return the share of each group that is selected, (g, m): one, zero or a fraction; bool without fractions.
+
+        `group_norms_sq`, (g, m), are those of C without excluded variables.
+        """
         rules = self.rules
         select = rules.select_fractional_groups if self.allows_partial_group else rules.select_groups
         return select(group_norms_sq, self.max_cost)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask, (n,), of variables that vary and are not excluded from every unit."""
+        """Return the mask, (n,), of variables of positive norm that are not excluded from every unit."""
         return (norms > 0) & self.rules.usable_variables
 
     def start_score(self, norms: Array) -> Array:
@@ -139,11 +177,15 @@ class GroupCardinality(GroupedPenalty):
         return np.where(self.rules.usable_variables, norms, 0)
 
     def at_cardinality(self, k: Array) -> GroupCardinality:
-        """Return the penalty at other total costs, (m,) or (1,), for whole groups."""
+        """Return the penalty of whole groups at other maximum costs k, (m,) or (1,): numbers of groups, or costs."""
         return GroupCardinality(self.rules, k)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        """Compute infinity for selected groups, and for others √s over the smallest √s of a selected one, (g, m)."""
+        """Compute infinity for selected groups, and for others √s over the smallest √s of a selected one, (g, m).
+
+        The others are at most one, and zero in a unit without selected groups. Selected groups of norm zero count as
+        others.
+        """
         active = (self._compute_group_shares(group_norms_sq) > 0) & (group_norms_sq > 0)
         smallest = np.min(np.where(active, group_norms_sq, np.inf), axis=0)
         ratio = np.sqrt(group_norms_sq / np.maximum(smallest, float(np.finfo(group_norms_sq.dtype).tiny)))
@@ -154,7 +196,7 @@ class GroupCardinality(GroupedPenalty):
 class WeightedPenalty(GroupedPenalty):
     """A penalty with a threshold for every group: group g is active in unit j where √s_g^power exceeds γⱼw_g."""
 
-    gamma: Array  # (m,)
+    gamma: Array  # (m,), absolute, not negative
     #: Power of √s that is compared with γw.
     power: ClassVar[int]
 
@@ -163,7 +205,7 @@ class WeightedPenalty(GroupedPenalty):
         return np.asarray(np.where(self.rules.required, 0, self.rules.group_costs) * self.gamma, like.dtype)
 
     def _group_activity_ratio(self, group_norms_sq: Array) -> Array:
-        """Compute √s over the threshold (γw)^(1/power) of every group, (g, m), given s."""
+        """Compute √s over the threshold (γw)^(1/power) of every group, (g, m), given s, (g, m), in its dtype."""
         thresholds = self._group_thresholds(group_norms_sq) ** (1 / self.power)
         return np.sqrt(group_norms_sq) / np.maximum(thresholds, get_min_divisor(group_norms_sq))
 
@@ -172,7 +214,10 @@ class WeightedPenalty(GroupedPenalty):
         return replace(self, gamma=gamma)
 
     def screen(self, norms: Array, mu: Array) -> Array:
-        """Return the mask, (n,), of variables that vary and whose group can exceed its threshold in some unit."""
+        """Return the mask, (n,), of variables of positive norm whose group can exceed its threshold in some unit.
+
+        A variable that is excluded from a unit does not count there.
+        """
         can_be_active = self._group_activity_ratio(self._max_group_norms(norms, mu) ** 2) > 1
         usable = self.rules.broadcast_to_variables(can_be_active) & ~self.rules.excluded
         return np.any(usable, axis=1) & (norms > 0)
@@ -180,8 +225,9 @@ class WeightedPenalty(GroupedPenalty):
     def start_score(self, norms: Array) -> Array:
         """Return scores, (n,): the root of the largest γ at which a group can be active, and zero elsewhere.
 
-        Each group has its score at its usable variable of largest norm, the first among equals. A group without weight,
-        active at every γ, has the largest of the other scores, or one if there are none.
+        Each group has its score at its usable variable of largest norm, the first of equal ones; its other variables
+        have score zero. A group without weight, active at every γ, has the largest score of the groups with a weight,
+        or one if there are none. The scores have the dtype of `norms`.
         """
         rules = self.rules
         group_gammas = np.max(self._max_group_gammas(norms, np.ones(1)), axis=1)  # (g,)
@@ -197,13 +243,19 @@ class WeightedPenalty(GroupedPenalty):
         return np.where(is_start, scores, 0).astype(norms.dtype)
 
     def _max_group_gammas(self, norms: Array, mu: Array) -> Array:
-        """Compute the smallest γ at which each group is surely inactive, (g, m); infinite for groups without weight."""
+        """Compute the smallest γ at which each group is surely inactive, (g, m) in float64, from `norms` and `mu`.
+
+        It is infinite for groups without weight (or required ones) that vary, and zero for groups of norm zero.
+        """
         weight = np.where(self.rules.required, 0, self.rules.group_costs)
         statistic = self._max_group_norms(norms, mu) ** self.power
         return np.where(weight > 0, statistic / np.where(weight > 0, weight, 1), np.where(statistic > 0, np.inf, 0))
 
     def gamma_max(self, norms: Array, mu: Array) -> Array:
-        """Compute the largest γ, (m,), at which a group with a weight can be active; zero if no group has a weight."""
+        """Compute the largest γ, (m,) in float64, at which a group with a weight can be active.
+
+        It is zero if no group has a weight. Groups without weight are active beyond it.
+        """
         largest = self._max_group_gammas(norms, np.asarray(mu, float))
         return np.broadcast_to(np.max(np.where(np.isfinite(largest), largest, 0), axis=0), len(mu)).astype(float)
 
@@ -224,7 +276,10 @@ class GroupL0(WeightedPenalty):
     power = 2
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of the excess of the squares over γw, (m,), and the gradient, (n, m)."""
+        """Compute the sums of the excess of the squares over γw, (m,), and the gradient, (n, m), in the dtype of C.
+
+        The gradient is 2c in groups with s > γw and zero elsewhere and for excluded variables; C is not changed.
+        """
         rules = self.rules
         C = rules.mask_excluded(C)
         excess = rules.group_norms_sq(C) - self._group_thresholds(C)
@@ -247,7 +302,10 @@ class GroupL1(WeightedPenalty):
     power = 1
 
     def evaluate(self, C: Array) -> tuple[Array, Array]:
-        """Compute the sums of squares of the soft-thresholded norms, (m,), and the gradient, (n, m)."""
+        """Compute the sums of squares of the soft-thresholded norms, (m,), and the gradient, (n, m), in the dtype of C.
+
+        The gradient is 2c(1 − γw/√s)₊ and zero for excluded variables; C is not changed.
+        """
         rules = self.rules
         C = rules.mask_excluded(C)
         norms = np.sqrt(rules.group_norms_sq(C))

@@ -4,8 +4,13 @@ Items are sorted by value per cost. Filling the capacity in that order gives a s
 item gives an upper bound (Dantzig 1957). Items that this bound shows to be in, or out of, every better selection are
 fixed. For the few items left, a list of undominated sums, none of which costs more and is worth less than another, is
 built item by item (Nemhauser and Ullmann 1969) and pruned by the same bound. The solution must be exact because an
-ascent needs a convex objective: the maximum over all admissible selections is convex, the best selection that a
+ascent needs a convex objective: the maximum over all selections that fit is convex, the best selection that a
 heuristic finds is not.
+
+Terms: v and c are the values and the costs of n items, (n,), `capacity` is the largest sum of costs. A selection is a
+mask of items, (n,) of bool, or the items where it is true; it fits if its costs sum to at most the capacity. All arrays
+are on the host. The private functions take positive v and c in float64, every cost within the capacity, sorted by
+decreasing v/c (items of equal ratio in any order), unless they say otherwise. "Worth" means the sum of values.
 """
 
 from __future__ import annotations
@@ -24,19 +29,26 @@ SWAP_WINDOW = 64
 #: Largest number of items that are sorted without discarding most of them first. With 20,000 items of random costs this
 #: saves 3.6 of 5.1 ms, and two components of 15,000 variables with a budget take 3.7 instead of 5.3 s.
 MAX_UNFILTERED_ITEMS = 1024
+#: Relative difference up to which two sums of values count as equal: rounding of sums of some thousand float64 numbers.
+RELATIVE_VALUE_TOLERANCE = 1e-12
+#: The same for values that are not sorted, and may be in single precision, when most items are discarded. A larger
+#: tolerance only keeps more items.
+RELATIVE_FILTER_TOLERANCE = 1e-9
 
 
 def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
     """Return the mask, (n,), of the items of largest total value whose costs sum to at most the capacity.
 
-    Items without cost are selected. Items with a cost but without value are not.
+    Items without cost are selected. Items with a cost but without value are not. The mask is bool, on the host. Of
+    selections whose values agree to a relative 1e-12 any one is returned, always the same one for the same arguments.
 
     Parameters
     ----------
     value, cost : ndarray of shape (n,)
-        Non-negative values and costs of the items.
+        Non-negative values and costs of the items in any order, on the host, in single or double precision; they may
+        have different dtypes, and n may be zero. They are not changed.
     capacity : float
-        Largest total cost, not negative; zero selects only items without cost.
+        Largest total cost, not negative; zero selects only items without cost. A sum may exceed it by a relative 1e-9.
 
     Examples
     --------
@@ -65,30 +77,33 @@ def solve_knapsack(value: Array, cost: Array, capacity: float) -> Array:
 
 
 def _filter_promising_items(v: Array, c: Array, capacity: float) -> Array:
-    """Return the increasing indices of the items that a selection better than the greedy one may contain.
+    """Return the increasing indices of the items that a selection worth as much as the greedy one may contain.
 
-    Values v and costs c, (n,) with n > `MAX_UNFILTERED_ITEMS`, are positive, and every cost fits in the capacity.
-    The greedy selection uses only the items of the largest value per cost. If the capacity is used up at the value ρ
-    per cost, selecting an item lowers the upper bound by ρc − v, if that is positive.
+    Values v and costs c, (n,) with n > `MAX_UNFILTERED_ITEMS`, are positive, in any order and precision, and every cost
+    fits in the capacity. All items are returned if those of the largest value per cost fit in it together. The greedy
+    selection uses only these items. If the capacity is used up at the value ρ per cost, selecting an item lowers the
+    upper bound by ρc − v, if that is positive. The items of the greedy selection are among those returned, because the
+    caller does not store it.
     """
     ratio = v / c
     best = np.argpartition(-ratio, MAX_UNFILTERED_ITEMS // 4)[: MAX_UNFILTERED_ITEMS // 4]
     best = best[np.argsort(-ratio[best], kind="stable")]
     best_v, best_c = v[best].astype(np.float64), c[best].astype(np.float64)
-    costs, values = _cumulate_costs_and_values(best_v, best_c)
+    values, costs = _cumulate_values_and_costs(best_v, best_c)
     first_out = int(np.searchsorted(costs, capacity, side="right")) - 1  # the first item that does not fit
     if first_out >= best.size:
         return np.arange(v.size)
     greedy = _fill_greedily(best_v, best_c, capacity)
     slack = float(np.interp(capacity, costs, values)) - float(best_v[greedy].sum())
-    return np.flatnonzero(v - ratio[best[first_out]] * c >= -slack * (1 + 1e-9))
+    return np.flatnonzero(v - ratio[best[first_out]] * c >= -slack * (1 + RELATIVE_FILTER_TOLERANCE))
 
 
 def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
-    """Return the mask, (n,), of the items that fit in order, or of the most valuable item, improved by swaps.
+    """Return the mask, (n,), of a good selection that fits: items in order, or the most valuable item, with swaps.
 
-    Values v and costs c, (n,) with n > 0, are positive float64, sorted by decreasing v/c; every cost fits in the
-    capacity.
+    The first items that fit are taken, up to the first one that does not, or the most valuable item alone if it is
+    worth more. Then a selected item is swapped for another one, or one is added, while that raises the value. Values v
+    and costs c, (n,) with n > 0, are positive float64, sorted by decreasing v/c; every cost is at most `capacity`.
     """
     selected = np.cumsum(c) <= capacity
     most_valuable = int(np.argmax(v))
@@ -100,7 +115,7 @@ def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
         entering = np.flatnonzero(~selected)[:SWAP_WINDOW]
         gain = v[entering][:, None] - np.where(leaving < 0, 0, v[leaving])  # (|entering|, |leaving|)
         gain = np.where(c[entering][:, None] <= remaining + np.where(leaving < 0, 0, c[leaving]), gain, -1.0)
-        if not gain.size or gain.max() <= 1e-12 * v[most_valuable]:
+        if not gain.size or gain.max() <= RELATIVE_VALUE_TOLERANCE * v[most_valuable]:
             break
         i, j = np.unravel_index(int(np.argmax(gain)), gain.shape)
         if leaving[j] >= 0:
@@ -109,18 +124,27 @@ def _fill_greedily(v: Array, c: Array, capacity: float) -> Array:
     return selected
 
 
-def _cumulate_costs_and_values(v: Array, c: Array) -> tuple[Array, Array]:
-    """Return the total costs c and values v, each (n,), of the first i items, for i = 0, …, n, each (n + 1,)."""
-    return np.append(0.0, np.cumsum(c)), np.append(0.0, np.cumsum(v))
+def _cumulate_values_and_costs(v: Array, c: Array) -> tuple[Array, Array]:
+    """Return the sums of the values v, and of the costs c, of the first i items, for i = 0, …, n.
+
+    v and c are (n,), positive float64; both results are (n + 1,), increasing from zero, so that the costs serve as
+    abscissae of an interpolation.
+    """
+    return np.append(0.0, np.cumsum(v)), np.append(0.0, np.cumsum(c))
 
 
 def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[Array, Array]:
-    """Return the masks of the items that every selection better than `best_value` contains, and that none contains.
+    """Return the masks of the items that every selection worth at least `best_value` contains, and that none contains.
 
-    The costs of a selection sum to `capacity` at most. v and c, (n,), are sorted by decreasing v/c. The masks do not
-    overlap.
+    Both are true of every selection that fits and is worth at least `best_value`. `best_value` is the value of a known
+    selection, which the caller does not store: it goes on with the items of neither mask and must find that selection
+    again, or a better one. Hence an item is fixed only if the upper bound for the opposite choice is below `best_value`
+    by more than rounding; a bound equal to `best_value` fixes nothing.
+
+    v and c, (n,) with n > 0, are positive float64, sorted by decreasing v/c; every cost is at most `capacity`. The
+    masks, (n,), do not overlap: both bounds can be too low only by rounding, and then the item counts as out.
     """
-    threshold = best_value * (1 - 1e-12)
+    threshold = best_value * (1 - RELATIVE_VALUE_TOLERANCE)
     always_out = v + _bound_without_item(v, c, capacity - c) < threshold
     always_in = (_bound_without_item(v, c, np.full(v.size, capacity)) < threshold) & ~always_out
     return always_in, always_out
@@ -129,23 +153,27 @@ def _fix_items(v: Array, c: Array, capacity: float, best_value: float) -> tuple[
 def _bound_without_item(v: Array, c: Array, capacity: Array) -> Array:
     """Compute the upper bound, (n,), on the value of filling `capacity[i]` with all items except item i.
 
-    v, c and `capacity` have shape (n,); items are sorted by decreasing v/c, so that the bound is an interpolation.
+    v, c and `capacity`, (n,), are float64; v and c are positive, `capacity` is not negative. Items are sorted by
+    decreasing v/c, so that the value of the best fractional filling is an interpolation of cumulative values over
+    cumulative costs. If the items before item i fill `capacity[i]`, leaving item i out changes nothing. Otherwise the
+    filling without it is the filling of ``capacity[i] + c[i]`` with it, less its value.
     """
-    costs, values = _cumulate_costs_and_values(v, c)
-    is_reached = costs[:-1] <= capacity
+    values, costs = _cumulate_values_and_costs(v, c)
+    is_reached = costs[:-1] <= capacity  # the items before item i fit
     return np.where(is_reached, np.interp(capacity + c, costs, values) - v, np.interp(capacity, costs, values))
 
 
 def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> Array:
-    """Return the mask, (n,), of the best selection, by a list of undominated sums.
+    """Return the mask, (n,), of the selection of largest value that fits, by a list of undominated sums.
 
-    v and c, (n,), are positive values and costs on the host, sorted by decreasing v/c. `greedy`, (n,), is the mask of a
-    selection within the capacity to improve on; it is returned if no selection is better by a relative 1e-12. The list
-    has up to 2ⁿ sums, usually far fewer: fix items with `_fix_items` first.
+    v and c, (n,) with n > 0, are positive float64, sorted by decreasing v/c, on which the bound relies. `greedy`, (n,),
+    is the mask of a selection that fits; it is returned if no selection is worth more by a relative 1e-12. The list has
+    up to 2ⁿ sums, usually far fewer: fix items with `_fix_items` first.
     """
     best_value = float(v[greedy].sum())
     best_end = None  # number of the last item, and position in the list, of the best sum
-    all_costs, all_values = _cumulate_costs_and_values(v, c)
+    all_values, all_costs = _cumulate_values_and_costs(v, c)
+    # The list of sums of some of the first items; after every item both arrays increase strictly: the last sum is best.
     costs, values = np.zeros(1), np.zeros(1)
     # For each item, the position of the previous sum of each sum: k without the item, −1 − k with it.
     origins: list[Array] = []
@@ -154,7 +182,7 @@ def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> A
         costs = np.append(costs, costs + c[i])
         values = np.append(values, values + v[i])
         bound = values + np.interp(capacity - costs + all_costs[i + 1], all_costs, all_values) - all_values[i + 1]
-        idx = np.flatnonzero((costs <= capacity) & (bound > best_value * (1 + 1e-12)))
+        idx = np.flatnonzero((costs <= capacity) & (bound > best_value * (1 + RELATIVE_VALUE_TOLERANCE)))
         idx = idx[np.lexsort((-values[idx], costs[idx]))]
         idx = idx[values[idx] > np.append(-1.0, np.maximum.accumulate(values[idx])[:-1])[: idx.size]]
         costs, values = costs[idx], values[idx]
@@ -168,8 +196,9 @@ def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> A
 def _trace_selection(origins: list[Array], last_item: int, position: int, n: int) -> Array:
     """Return the mask, (n,), of the items in a sum, following its origins; a negative origin includes the item.
 
-    `position` is that of the sum in the list after item `last_item`. ``origins[i][k]`` is the position, in the list
-    before item i, of the sum from which sum k of the list after it came.
+    `position` is that of the sum in the list after item `last_item`. ``origins[i][k]`` tells from which sum of the list
+    before item i the sum k of the list after it came: its position if item i was not added, −1 less its position
+    if it was. The list before item 0 has one sum, zero, at position 0. Items after `last_item` are not in the mask.
     """
     mask = np.zeros(n, bool)
     for i in range(last_item, -1, -1):

@@ -20,7 +20,18 @@ Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``c
 (n, m), ``correlate(Y)`` is AᵀY, ``inner(X, Y, C)`` is XᵀY and ``squared_norms(Y, C)`` its diagonal for X = Y, both on
 the host, with C = AᵀY. Y and X, (p, m), are sample-space vectors; of a covariance AᵀA, which has p = n and no samples,
 they are coefficients u of vectors A u. Z, (n, m), are loadings. Y, Z and C are where the matrix is, on the host or a
-device, in its dtype; ``norm_tolerance`` and ``precision`` are the rounding errors of a norm and of a relative change.
+device, in its dtype.
+
+``asarray_like(x, values)`` is a host array `values` where x is, in its own dtype; ``to_host(x)`` is x as a NumPy array;
+``is_device_array`` tells where an array is; ``safe_reciprocal`` is 1/x, and 0 for x = 0.
+``operator.column_norms``, (n,), are the ‖aᵢ‖ where the matrix is, in its dtype. ``norm_tolerance`` is the norm up to
+which a vector is rounding error, and ``precision`` the relative rounding error of a product. ``columns(idx)`` are
+columns of A as sample-space vectors, (p, |idx|), a new array. ``dual(Y)`` is the D with YᵀX = DᵀX for every X.
+``has_samples`` is false for a covariance.
+``is_remote`` tells that a read of the whole matrix is slow (disk, cluster). ``counter`` counts the reads.
+``split_deflation()`` gives ``base``, the operator before any deflation, and what was subtracted from it, Y Zᵀ: ``Y``
+and ``Y_dual``, (p, j), ``Z``, (n, j), with j = 0 before the first deflation. `DeflatedOperator` is A − Y Zᵀ with given
+norms; columns of norm zero are zero in all of its products.
 """
 
 from __future__ import annotations
@@ -36,12 +47,19 @@ from gpower.operators.deflated import MAX_BLOCK_COLUMNS, DeflatedOperator
 
 #: Entries of columns whose norms are computed at once.
 MAX_BLOCK_ENTRIES = 1 << 20
+#: Multiple of the precision: share of a squared norm up to which a difference of squares is rounding error.
+SQUARE_ROUNDING_FACTOR = 32
+#: Multiple of the precision: share of a norm up to which the norm of a difference of columns is rounding error.
+COLUMN_ROUNDING_FACTOR = 128
+#: Multiple of the machine precision: length up to which a unit vector, orthogonalised, is rounding error.
+ORTHOGONAL_ROUNDING_FACTOR = 1e3
 
 
 class RemainingNorms(NamedTuple):
     """Squared column norms after a deflation, and the share of the original ones that is rounding error.
 
-    `norms_sq`, (n,), is float64, in the memory of the matrix. The original norms are those before any deflation.
+    `norms_sq`, (n,), is float64, in the memory of the matrix; rounding may make it negative. `rounding_share` is a
+    share of the squared original norms, those before any deflation: what is not larger is rounding error.
     """
 
     norms_sq: Array
@@ -52,7 +70,8 @@ class DeflationUpdate(NamedTuple):
     """The rank-one change y zᵀ of a deflation, and the column norms that remain.
 
     y is one sample-space vector in the representation of the operator: (n_samples, 1), or coefficients (n, 1) of a
-    covariance. z, (n, 1), is the removed direction: loadings, or for `SchurDeflation` the correlations Aᵀx.
+    covariance. z, (n, 1), is the removed direction: loadings, or for `SchurDeflation` the correlations Aᵀx. Both are
+    where the matrix is, in its dtype.
     """
 
     y: Array
@@ -66,9 +85,10 @@ class DeflationRule(ABC):
     def remove(self, operator: Operator, z: Array) -> Operator:
         """Return the operator without the component of unit loadings z, (n_features,); a zero z changes nothing.
 
-        z is in the memory of the matrix and of unit length: a projection with a longer z would remove too much. Columns
-        of which only rounding error is left get the norm zero, and then correlate with nothing. The result shares the
-        pass counter of `operator` but not its column cache.
+        z is in the memory of the matrix, of any floating dtype, and of unit length: a projection with a longer z would
+        remove too much. `operator` may be deflated already, by this rule. If only rounding error would be removed,
+        `operator` itself is returned. Columns of which only rounding error is left get the norm zero, and then
+        correlate with nothing. The result shares the pass counter of `operator` but not its column cache.
         """
         update = self._compute_update(operator, z.astype(operator.dtype)[:, None]) if np.any(z) else None
         if update is None:
@@ -88,7 +108,10 @@ class DeflationRule(ABC):
 
     @abstractmethod
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
-        """Compute the change that removes z, (n_features, 1); None where only rounding error would be removed."""
+        """Compute the change that removes z, (n_features, 1); None where only rounding error would be removed.
+
+        z has unit length and the dtype of the operator, which may be deflated already.
+        """
 
     @abstractmethod
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
@@ -109,9 +132,10 @@ class DeflationRule(ABC):
         -------
         correlations : ndarray of shape (n_features, m)
             A_jᵀx_j, where A_j is the matrix without the components before j and x_j the unit vector along A_j v_j,
-            v_j being column j of `view_loadings`; zero if A_j v_j is zero.
+            v_j being column j of `view_loadings`; zero if A_j v_j is zero. Where the matrix is, in its dtype, a new
+            array.
         norms : ndarray of shape (n_features, m)
-            Norms of the columns of A_j, exact at least outside the supports of Z.
+            Norms of the columns of A_j, exact at least outside the supports of Z; where the matrix is.
         """
 
 
@@ -119,7 +143,7 @@ class ProjectionDeflation(DeflationRule):
     """Deflation that leaves nothing along z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
-        """Compute the change −(A z)zᵀ for z of shape (n_features, 1)."""
+        """Compute the change −(A z)zᵀ for z of shape (n_features, 1) and unit length; never None."""
         y = operator.combine(z)
         return DeflationUpdate(y, z, _compute_deflated_norms_sq(operator, y, z))
 
@@ -143,7 +167,7 @@ class ProjectionDeflation(DeflationRule):
         return C, np.repeat(operator.column_norms[:, None], m, axis=1)
 
     def _compute_removed_directions(self, Z: Array) -> Array:
-        """Return the unit or zero directions, (n_features, m), that are projected out one after the other: here Z."""
+        """Return the directions, (n_features, m), unit or zero, that are projected out in turn: here Z itself."""
         return Z
 
 
@@ -151,13 +175,16 @@ class OrthogonalizedDeflation(ProjectionDeflation):
     """Deflation that leaves nothing in the span of all z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
-        """Compute the change −(A q)qᵀ, where q is z, (n_features, 1), without its part in the removed directions."""
+        """Compute the change −(A q)qᵀ, where q is z, (n_features, 1), without its part in the removed directions.
+
+        q has unit length. The result is None if the directions that were removed span z.
+        """
         # The directions removed so far are orthonormal, provided that this rule removed them all.
         z = _orthogonalize_loadings(z, operator.split_deflation()[3])
         return super()._compute_update(operator, z) if z.any() else None
 
     def _compute_removed_directions(self, Z: Array) -> Array:
-        """Return the columns of Z, (n_features, m), each orthogonalised against those before it."""
+        """Return the columns of Z, (n_features, m), each orthogonalised against those before it; unit or zero."""
         U = Z.copy()
         for j in range(1, U.shape[1]):
             U[:, j : j + 1] = _orthogonalize_loadings(U[:, j : j + 1], U[:, :j])
@@ -168,7 +195,10 @@ class SchurDeflation(DeflationRule):
     """Deflation that leaves nothing correlated with A z."""
 
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
-        """Compute the change −x(Aᵀx)ᵀ, where x is A z normalised, for z of shape (n_features, 1)."""
+        """Compute the change −x(Aᵀx)ᵀ, where x is A z normalised, for z of shape (n_features, 1).
+
+        The result is None if A z is rounding error.
+        """
         y = operator.combine(z)
         c = operator.correlate(y)
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
@@ -184,7 +214,8 @@ class SchurDeflation(DeflationRule):
         Column j of `view_loadings` defines the direction on A_j.
 
         The orthonormal basis of the scores is built from their inner products alone, on the host in float64. A score
-        that the earlier ones explain up to rounding gets zero coefficients.
+        that the earlier ones explain up to rounding gets zero coefficients. Correlations, the first result, and norms,
+        the second, are (n_features, m), where the matrix is.
         """
         m = Z.shape[1]
         # The last m columns of T are always the view loadings: scores of Z fill Q, scores of the view fill X.
@@ -203,7 +234,7 @@ class SchurDeflation(DeflationRule):
         removed = np.cumsum((C @ asarray_like(C, Q.astype(C.dtype))) ** 2, axis=1)
         squares = operator.column_norms[:, None] ** 2
         left = squares - np.hstack([0 * removed[:, :1], removed[:, :-1]])
-        left = np.where(left > 32 * operator.precision * squares, left, 0)  # as in `remove`
+        left = np.where(left > SQUARE_ROUNDING_FACTOR * operator.precision * squares, left, 0)  # as in `remove`
         return C @ asarray_like(C, X.astype(C.dtype)), np.sqrt(left)
 
 
@@ -216,21 +247,23 @@ DEFLATION_RULES: dict[str, DeflationRule] = {
 
 
 def _orthogonalize_loadings(z: Array, Z: Array) -> Array:
-    """Return z, (n, 1), orthogonalised against the columns of Z, (n, j), of unit length; zero if none is left.
+    """Return z, (n, 1), orthogonalised against the columns of Z, (n, j), of unit length; zero if only rounding is left.
 
-    The columns of Z are orthonormal or zero, and z has unit length.
+    The columns of Z are orthonormal or zero, and z has unit length or is zero. Both are where the matrix is; z is not
+    changed.
     """
     for _ in range(2):  # once more removes what rounding left
         z = z - Z @ (Z.T @ z)
     length = float(np.sqrt(np.sum(z * z)))
-    return z / length if length > 1e3 * np.finfo(z.dtype).eps else 0 * z
+    return z / length if length > ORTHOGONAL_ROUNDING_FACTOR * np.finfo(z.dtype).eps else 0 * z
 
 
 def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> RemainingNorms:
     """Compute the squared column norms of A − y zᵀ; only columns with z ≠ 0 change.
 
-    y is A z, one sample-space vector, and z is (n, 1). If the columns with z ≠ 0 are few and in host memory, they are
-    gathered, which loses no digits; otherwise (a device, a covariance, a matrix in blocks) the square is expanded.
+    y is A z, one sample-space vector, and z, (n, 1), has unit length or is zero. If the columns with z ≠ 0 are few and
+    in host memory, they are gathered, which loses no digits; otherwise (a device, a covariance, a matrix in blocks) the
+    square is expanded.
     """
     norms_sq = operator.column_norms.astype(np.float64) ** 2
     t = z[:, 0].astype(np.float64)
@@ -239,7 +272,7 @@ def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> Remain
         block_size = max(8, min(MAX_BLOCK_COLUMNS, MAX_BLOCK_ENTRIES // operator.shape[0]))
         for idx in np.array_split(changed, changed.size // block_size + 1):
             norms_sq[idx] = np.sum((operator.columns(idx) - y @ z[idx].T).astype(np.float64) ** 2, axis=0)
-        return RemainingNorms(norms_sq, (128 * operator.precision) ** 2)
+        return RemainingNorms(norms_sq, (COLUMN_ROUNDING_FACTOR * operator.precision) ** 2)
     c = operator.correlate(y)
     expanded = norms_sq - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0])
     return _recompute_cancelled_norms_sq(operator, y, z, expanded)
@@ -248,16 +281,17 @@ def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> Remain
 def _recompute_cancelled_norms_sq(operator: Operator, y: Array, t: Array, norms_sq: Array) -> RemainingNorms:
     """Compute the squared norms of A − y tᵀ again, from the columns, where cancellation left few correct digits.
 
-    `norms_sq`, (n,), float64, is changed in place; y is one sample-space vector and t is (n, 1). Nothing is recomputed
-    if the matrix has no samples or is remote, or if more than MAX_BLOCK_COLUMNS columns are concerned: then these norms
-    are rounding error, as `rounding_share` says.
+    `norms_sq`, (n,), float64, are the squared norms that a difference of squares gave, in the memory of the matrix, and
+    are changed in place; y is one sample-space vector, t is (n, 1), and A is the matrix of `operator`. Nothing is
+    recomputed if the matrix has no samples or is remote, or if more than MAX_BLOCK_COLUMNS columns are concerned: then
+    these norms are rounding error, as `rounding_share` says.
     """
     original_sq = operator.split_deflation()[0].column_norms.astype(np.float64) ** 2
-    rounding_share = 32 * operator.precision
+    rounding_share = SQUARE_ROUNDING_FACTOR * operator.precision
     cancelled = to_host(np.flatnonzero((norms_sq <= rounding_share * original_sq) & (original_sq > 0)))
     has_cheap_columns = operator.has_samples and not operator.is_remote and not is_device_array(y)
     if not has_cheap_columns or not 0 < cancelled.size <= MAX_BLOCK_COLUMNS:
         return RemainingNorms(norms_sq, rounding_share)
     A = operator.columns(cancelled).astype(np.float64)
     norms_sq[cancelled] = np.sum((A - y.astype(np.float64) @ t[cancelled].astype(np.float64).T) ** 2, axis=0)
-    return RemainingNorms(norms_sq, (128 * operator.precision) ** 2)
+    return RemainingNorms(norms_sq, (COLUMN_ROUNDING_FACTOR * operator.precision) ** 2)

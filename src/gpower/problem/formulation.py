@@ -18,6 +18,12 @@ p = n. A problem has m units with weights μ, (m,), on the host: the components 
 component, or a single one. A `Point` has the sample-space units X, (p, m), and their weighted correlations C = μ∘AᵀX,
 (n, m), where the matrix is, on the host or a device, in its dtype. φ is a penalty, a function of C alone, and φ′(C),
 (n, m), its gradient; the loadings at a point are the normalised columns of φ′(C).
+
+``penalty.value_and_gradient(C)`` is φ(C), a float, and φ′(C); ``penalty.loadings(C)`` are the loadings, zero in a unit
+without active variables; ``penalty.restrict(idx)`` is the penalty of some variables. A `CorrelationStart` has C alone.
+Of a sample set, the set of X, ``needs_only_gram`` is false only for the cube, and ``for_independent_starts()`` is the
+set of columns that are independent of each other. ``operator.take(idx)`` is the operator of some columns as a matrix in
+its own right.
 """
 
 from __future__ import annotations
@@ -42,7 +48,10 @@ class PenaltyObjective:
     penalty: Penalty
 
     def value_and_gradient(self, x: CorrelationStart | Point) -> tuple[float, Array]:
-        """Return φ(C) at the point or start x, summed over units, and φ′(C), (n_features, m), in the memory of C."""
+        """Return φ(C) at the point or start x, summed over units, and φ′(C), (n_features, m), in the memory of C.
+
+        φ′(C) is a new array in the dtype of C.
+        """
         return self.penalty.value_and_gradient(x.C)
 
 
@@ -51,7 +60,7 @@ class RegularizedObjective:
     """The strongly convex objective φ(C) + (ω/2)‖X‖².
 
     Its maximisers are those of φ: ‖X‖² is constant on the Stiefel manifold, and the value omits that constant.
-    The step becomes polar(f′(X) + ωX) [JNRS10, sections 1 and 3.4].
+    The step becomes polar(f′(X) + ωX) [JNRS10, sections 1 and 3.4]. `omega` > 0 is ω.
     """
 
     penalty: Penalty
@@ -79,7 +88,7 @@ class Problem:
     penalty : Penalty
         The function φ, for m units; rules for single variables cover all n columns of the operator.
     mu : ndarray of shape (m,)
-        Positive weights of the units, on the host; m is the size of the block.
+        Positive weights of the units, on the host, in the dtype of the operator; m is the size of the block.
     sample_set : SampleSet
         The set of X, (n_samples, m); of a covariance, X is represented by coefficients, (n_features, m). A weighted
         `Cube` depends on the samples, no set on the columns.
@@ -113,19 +122,22 @@ class Problem:
 
     @property
     def is_single_l2_unit(self) -> bool:
-        """Return whether there is a single unit of variance ‖A z‖₂²; on a fixed support an eigenvector maximises it."""
+        """Return whether there is a single unit of variance ‖A z‖₂²; on a fixed support an eigenvector maximises it.
+
+        It is true of penalties with non-negative loadings too, although the eigenvector may then have both signs.
+        """
         return self.mu.size == 1 and self.sample_set.needs_only_gram
 
     def as_batch(self, n_starts: int) -> Problem:
         """Return the problem of one unit repeated for `n_starts` independent starts, one column of X for each.
 
         This problem must have a single unit. The columns are normalised each by itself, not orthonormalised, and the
-        penalty of the one unit applies to each: its `evaluate` gives one value per start.
+        penalty of the one unit applies to each: its `evaluate` gives one value per start. A regularization stays.
         """
         return replace(self, mu=np.repeat(self.mu, n_starts), sample_set=self.sample_set.for_independent_starts())
 
     def restrict(self, idx: Array) -> Problem:
-        """Return the problem on the columns `idx` of the matrix; `idx` are sorted integers on the host.
+        """Return the problem on the columns `idx` of the matrix; `idx` are increasing integers on the host.
 
         With samples, X means the same in both problems. Of a covariance, X has one coefficient for each of the columns
         of its own problem and must be embedded to be used in the other.
@@ -133,5 +145,8 @@ class Problem:
         return replace(self, operator=self.operator.take(idx), penalty=self.penalty.restrict(idx))
 
     def compute_loadings(self, point: Point) -> Array:
-        """Return the unit loadings that attain the penalty at a point, (n_features, m); zero for a unit without any."""
+        """Return the unit loadings that attain the penalty at a point, (n_features, m); zero for a unit without any.
+
+        They are where the matrix is, in its dtype, with the signs of the correlations, not oriented.
+        """
         return self.penalty.loadings(point.C)

@@ -6,6 +6,13 @@ its `argmax_linear`; with acceleration also `extrapolate`). Penalties, data and 
 For convex f every step satisfies f(x⁺) ≥ f(x) + Δ(x), where Δ(x) = max ⟨f′(x), y − x⟩ ≥ 0 is the first-order measure
 reported as `gap`. Hence values never fall, and min Δ ≤ (f* − f(x₀))/(k + 1) after k steps.
 
+Terms: a point x of a set may be any object, and a gradient g is a linear function of points in the form that the set
+uses: arrays for simple sets; for the set of the data a `Point`, X (p, m) and C (n, m), and an array (n, m), both where
+the matrix is, host or device. Of a `FeasibleSet`, ``argmax_linear(g)`` is the point with the largest ⟨g, y⟩,
+``support_value(g)`` that value, ``pairing(g, x)`` is ⟨g, x⟩, ``extrapolate(x, previous, b)`` a point of the set near
+x + b(x − previous), ``objective_tolerance`` the absolute decrease that rounding may cause, and ``passes`` the number of
+passes over the matrix so far, NaN without data. Values of the objective are Python floats.
+
 [JNRS10] is Journée et al. (2010), Journal of Machine Learning Research 11, 517–553.
 """
 
@@ -32,7 +39,7 @@ class Objective(Protocol):
     """A convex function with a subgradient."""
 
     def value_and_gradient(self, x: Any, /) -> tuple[float, Any]:
-        """Return f(x) and a subgradient f′(x)."""
+        """Return f(x), a float, and a subgradient f′(x) in the form that the set uses; x is not changed."""
         ...
 
 
@@ -241,7 +248,7 @@ def maximize(
 
 
 def select_best_result(results: Sequence[AscentResult]) -> AscentResult:
-    """Return the ascent with the largest value, the first of equal ones; there must be at least one."""
+    """Return the ascent with the largest value, the first of those equal up to rounding; there must be at least one."""
     return results[stable_argmax(np.array([result.value for result in results]))]
 
 
@@ -277,7 +284,11 @@ class Trace:
         self.own_passes = 0.0
 
     def __call__(self, state: AscentState) -> bool:
-        """Record a step and return False: the ascent goes on."""
+        """Record a step and return False: the ascent goes on.
+
+        A state with `n_iter` 1 begins a new ascent. The gap is computed here, by a product with the matrix; the passes
+        and the time that it takes are subtracted from those recorded.
+        """
         if state.n_iter == 1:
             self.ascents.append([(state.start_value, math.nan, math.nan, math.nan)])
         passes = state.feasible_set.passes - self.own_passes
@@ -289,6 +300,7 @@ class Trace:
         return False
 
     def _get_column(self, i: int) -> np.ndarray:
+        """Return entry i of the tuples of the last ascent, (n_iter + 1,) in float64; empty before the first ascent."""
         return np.array([step[i] for step in self.ascents[-1]]) if self.ascents else np.zeros(0)
 
     @property
@@ -313,6 +325,7 @@ class Trace:
 
 
 def _format_decrease_error(n_iter: int, before: float, after: float) -> str:
+    """Return the message for step `n_iter`, which lowered the objective from `before` to `after`."""
     return (
         f"Step {n_iter} took the objective from {before:.6g} to {after:.6g}, which cannot happen for a convex "
         "objective and a start in the set: check that the start lies in the set, that the objective is convex, and its "
@@ -329,14 +342,21 @@ def compute_gap(feasible_set: FeasibleSet, gradient: Any, point: Any) -> float:
 
 
 class Momentum:
-    """Nesterov's extrapolation with weights b = 0, 0.28, 0.43, … of successive steps."""
+    """Nesterov's extrapolation with weights b = 0, 0.28, 0.43, … of successive steps.
+
+    `last_step` is the point that the last plain step led to, None before the first; a new object restarts the weights.
+    """
 
     def __init__(self, last_step: Any = None) -> None:
         self.last_step = last_step
         self.t = 1.0
 
     def extrapolate(self, feasible_set: FeasibleSet, step: Any) -> Any:
-        """Return the point of the set near step + b(step − last step); the step itself if there is no last step."""
+        """Return the point of the set near step + b(step − last step), and remember the step.
+
+        `step` is the point that a plain step leads to. It is returned itself, the same object, if there is no last step
+        or b = 0: the caller tells by identity whether the point was extrapolated.
+        """
         t = (1 + math.sqrt(1 + 4 * self.t**2)) / 2
         b = (self.t - 1) / t
         last = self.last_step

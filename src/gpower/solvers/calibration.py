@@ -2,7 +2,14 @@
 
 Terms: a problem has n variables and m units, the components of a block or a single one. γ, (m,), float64 on the host,
 is the absolute level of the penalty of each unit, not a share of the largest useful one. C, (n, m), are the weighted
-correlations of a point with the variables and Z, (n, m), loadings, both where the matrix is, on the host or a device.
+correlations of a point with the variables and Z, (n, m), loadings, both where the matrix is, on the host or a device,
+in its dtype. A variable is active in a unit if its loading there is not zero.
+
+``problem.compute_loadings(point)`` is Z at a point, zero in a unit without active variables. Of a `Penalty`,
+``evaluate(C)`` gives the values, (m,), positive in units with active variables, and the gradient; ``at_gamma(gamma)``
+is the same kind of penalty at γ; ``count_selected(pattern)``, (m,) on the host, counts variables or, with groups,
+groups of a pattern, (n, m) of bool; ``select_pattern(scores, counts)`` is the pattern of the variables, or groups, of
+the largest scores. ``ascend(problem, start, settings)`` returns an `AscentResult`; its ``point`` is where it ended.
 """
 
 from __future__ import annotations
@@ -27,7 +34,7 @@ MIN_RELATIVE_BRACKET = 1e-9
 
 @dataclass(frozen=True, eq=False)
 class CalibrationResult:
-    """The problem at one γ, (m,), and the ascent that solves it."""
+    """The problem at one γ, (m,) in float64, rounded to the dtype of the matrix, and the ascent that solves it."""
 
     problem: Problem
     gamma: Array
@@ -35,7 +42,7 @@ class CalibrationResult:
 
     @property
     def active_counts(self) -> Array:
-        """Return the number of active variables, or of active groups, of each unit, (m,)."""
+        """Return the number of active variables, or of active groups, of each unit, (m,) of int, on the host."""
         return self.problem.penalty.count_selected(self.problem.compute_loadings(self.result.point) != 0)
 
 
@@ -45,20 +52,28 @@ def calibrate_gamma(
     """Find γ in [0, gamma_max) at which every unit has exactly the requested number of active variables.
 
     If the active set jumps over that number, return the result with the fewest missing variables (usually none) and,
-    among those, the fewest excess variables. The units of a block can hinder each other, so that variables are missing
-    at every γ tried. The caller resizes the support.
+    among those, the fewest excess variables, the first of equal ones. Every unit has its own bracket; more active
+    variables than requested raise γ, fewer lower it. The units of a block can hinder each other, so that variables are
+    missing at every γ tried. The caller resizes the support.
 
     Parameters
     ----------
     problem : Problem
         The problem at any γ; its penalty has `at_gamma`.
     gamma_max : ndarray of float64 of shape (m,)
-        Largest useful γ of each unit, on the host.
+        Smallest γ of each unit at which nothing is active, on the host; it is not changed.
     cardinalities : ndarray of int of shape (m,)
-        Requested number of active variables, or groups, of each unit.
+        Requested number of active variables, or groups, of each unit, at least 1, on the host.
     start : Point
-        Start of the first ascent, whose correlations do not depend on γ; later ascents start at the previous solution.
+        Start of the first ascent, whose correlations do not depend on γ; later ascents start at the previous solution,
+        or here again if some unit has no active variable there.
     settings : AscentSettings
+        Settings of the ascents.
+
+    Returns
+    -------
+    CalibrationResult
+        The γ that comes nearest, its problem and its ascent, with `active_counts` to compare.
     """
     low, high = np.zeros_like(gamma_max), gamma_max.copy()
     gamma = 0.5 * gamma_max
@@ -95,15 +110,20 @@ def set_problem_gamma(problem: Problem, gamma: Array) -> Problem:
 def resize_support(penalty: Penalty, Z: Array, C: Array, cardinalities: Array) -> Array:
     """Return a pattern, (n, m), with the given number of variables in each unit, of the largest loadings Z.
 
-    If a unit has too few non-zero loadings, the variables with the largest correlations |C| fill it up. Z and C are
-    (n, m), in the same memory as the pattern, which is bool. Under support rules `cardinalities`, (m,), count groups.
+    If a unit has too few non-zero loadings, the variables with the largest correlations |C| fill it up. Z, of unit
+    length, and C are (n, m), in the same memory as the pattern, which is bool. Under support rules `cardinalities`,
+    (m,) of int on the host, count groups, required ones included. Which of equal scores are selected is not specified.
     """
     correlations = np.abs(C)
+    # Every variable with a loading has a larger score than any without.
     scores = np.where(Z != 0, np.max(correlations, axis=0) * (1 + np.abs(Z)), correlations)
     return penalty.select_pattern(scores, cardinalities)
 
 
 def _count_misfit(active_counts: Array, cardinalities: Array) -> tuple[int, int]:
-    """Return how many variables the units lack in total, and how many they have in excess; both arguments are (m,)."""
+    """Return how many variables the units lack in total, and how many they have in excess, to be compared as a pair.
+
+    Both arguments, (m,) of int, are on the host.
+    """
     excess = active_counts - cardinalities
     return int(np.maximum(-excess, 0).sum()), int(np.maximum(excess, 0).sum())

@@ -15,7 +15,19 @@ columns, on the host. A `Point` has normalised vectors X, (p, s), and their corr
 These arrays are where the matrix is, on the host or a device, in its dtype. ``problem.as_batch(s)`` is the problem of s
 independent starts of one unit, and ``feasible_set.make_point(Y)`` normalises each column of Y and computes C by one
 product with the matrix. ``penalty.evaluate(C)`` gives the value of each start and the gradient, (n, s), which is zero
-for inactive variables. `norms`, (n,), are the column norms of A.
+for inactive variables. `norms`, (n,), are the column norms of A, where the matrix is, in its dtype.
+
+``operator.column_norms`` are the norms in the memory and dtype of the matrix; ``has_samples`` is false for a
+covariance. ``operator.get_rows(rows)`` are some samples, (r, n), a new array where the matrix is;
+``max_cached_columns`` is the number of columns that may be gathered; ``container.wrap_array(B)`` makes a container of
+an array. ``penalty.relaxation`` is a faster upper bound on the penalty, by which starts are compared;
+``max_cardinality`` is the largest number of variables (not groups), 0 if unknown; ``start_score(norms)``, (n,), is zero
+for columns that may not be starts; ``is_nonnegative`` tells that loadings must not be negative; ``support_rules`` is
+None without rules, and its ``group_labels``, (n,) on the host, are the group of each variable, None if each is its own
+group. ``asarray_like(x, values)`` returns `values` where x is, in its own dtype; ``take_rows(x, idx)`` is a copy of
+x[idx]; ``safe_reciprocal(x)`` is 1/x, and 0 for x = 0; ``to_host(x)`` is x as a NumPy array; ``max_or_zero`` is the
+largest of non-negative values, 0.0 for none; ``maximize`` runs an ascent, and its ``point`` is where that ended.
+`Cardinality` is the penalty of exactly k variables. Column indices `idx` are on the host.
 """
 
 from __future__ import annotations
@@ -53,8 +65,8 @@ COVARIANCE_TILE_COLUMNS = 128
 #: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
 #: of 120 columns has 120 high scores, which would leave no place for a smaller but stronger module.
 RANKED_PER_COLUMN = 8
-#: Decimals, relative to the largest value, to which scores of columns, and values of starts, are compared; what differs
-#: beyond them is rounding, and equal ones keep their order.
+#: Decimals, relative to the largest value, to which norms and scores of columns, and values of starts, are compared;
+#: what differs beyond them is rounding, and equal ones keep their order.
 SCORE_DECIMALS, VALUE_DECIMALS = 5, 6
 #: Number of columns whose correlations with all others are computed: the first number, or the second for each start.
 MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START = 128, 2
@@ -75,8 +87,10 @@ RACE_TOL, HEAT_STEPS = 1e-4, 4
 def subsample_operator(operator: Operator) -> Operator:
     """Return the matrix on a subset of evenly spaced samples, with its column norms; a covariance is returned as it is.
 
-    The subset is so small that the product of all columns with all others is cheap. It is in single precision if the
-    norms allow it.
+    The subset is so small that the product of all columns with all others is cheap. It is dense, where the matrix is,
+    in single precision if the norms allow it, so that its dtype may differ from that of `operator`. Its samples are not
+    those of `operator`: only loadings and column indices carry over. It has at least one sample; a column that is zero
+    in all of them stays zero in it, although its norm is that over all samples.
     """
     if not operator.has_samples:
         return operator
@@ -93,7 +107,10 @@ def subsample_operator(operator: Operator) -> Operator:
 
 
 def compute_max_extra_entries(operator: Operator) -> int:
-    """Return how many entries an extra array may have: as many as A, or as half of the columns that may be cached."""
+    """Return how many entries an extra array may have: as many as A, or as half of the columns that may be cached.
+
+    A has the shape (p, n) of the operator; half of the columns are meant if not all n may be cached.
+    """
     p, n = operator.shape
     return p * n if operator.max_cached_columns >= n else p * operator.max_cached_columns // 2
 
@@ -103,7 +120,8 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, max_colu
 
     The first half of the result are the columns with the highest scores. The second half are columns that are not
     copies of a column with a higher score, so that every module is represented; only if there are too few of them,
-    copies follow. A copy has a squared correlation above t with the other column.
+    copies follow. A copy has a squared correlation above t with the other column, by the larger of cᵢⱼ² and cⱼᵢ². The
+    first half is sorted by decreasing score.
 
     Parameters
     ----------
@@ -112,14 +130,15 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, max_colu
     threshold : float
         The smallest squared correlation that counts, t.
     usable : ndarray of bool of shape (n,)
-        Mask of the columns that may be returned.
+        Mask of the columns that may be returned, on the host or a device.
     max_columns : int
-        Largest number of columns to return.
+        Largest number of columns to return, at least 1.
 
     Returns
     -------
     ndarray of int
-        Column indices on the host. If no more than `max_columns` columns are usable, all of them by decreasing norm.
+        Column indices on the host, without columns of norm zero. If no more than `max_columns` columns are usable, all
+        of them by decreasing norm.
     """
     norms = to_host(operator.column_norms).astype(np.float64)
     usable = to_host(usable) & (norms > 0)
@@ -141,16 +160,22 @@ def screen_columns(operator: Operator, threshold: float, usable: Array, max_colu
 
 
 def split_duplicates(order: Array, covers: Array, max_distinct: int) -> tuple[list[int], list[int]]:
-    """Return the first candidates that no earlier one covers, and the candidates before the last of them that one does.
+    """Return the first candidates that no earlier one of these covers, and the others that were passed on the way.
 
     Parameters
     ----------
     order : ndarray of int of shape (s,)
-        The candidates 0, …, s − 1, best first.
+        The candidates 0, …, s − 1, best first, on the host.
     covers : ndarray of bool of shape (s, s), on the host
         Whether the candidate of the row makes that of the column a duplicate.
     max_distinct : int
-        Number of distinct candidates after which the search ends.
+        Number of distinct candidates after which the search ends, at least 1.
+
+    Returns
+    -------
+    distinct, duplicates : list of int
+        Candidates, each list best first. Those after the last distinct one are in neither list. A duplicate covers
+        nothing.
     """
     distinct: list[int] = []
     duplicates: list[int] = []
@@ -167,9 +192,10 @@ def split_duplicates(order: Array, covers: Array, max_distinct: int) -> tuple[li
 
 
 def argsort_descending(values: Array, decimals: int) -> Array:
-    """Return the indices that sort host values in decreasing order.
+    """Return the indices, (s,), that sort host values, (s,), in decreasing order.
 
-    Values that agree to `decimals` digits, relative to the largest, keep their order.
+    Values that agree to `decimals` digits, relative to the largest, keep their order; so the sorted values decrease
+    only up to that. The values are finite floats of any precision, not negative; s may be zero.
     """
     values = values.astype(np.float64)
     largest = max(float(np.max(values, initial=0.0)), float(np.finfo(np.float32).tiny))
@@ -179,7 +205,8 @@ def argsort_descending(values: Array, decimals: int) -> Array:
 def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:
     """Return the score Σᵢ (cᵢⱼ² − t)₊ of every column j, (n,), on the host; zero for columns that are not scored.
 
-    `threshold` is t, and `norms`, (n,), are the column norms in float64 on the host.
+    `threshold` is t, and `norms`, (n,), are the column norms in float64 on the host, not all zero. The scores are
+    float64; all columns of a covariance are scored, and else those of largest norm, as many as are cheap.
     """
     n = norms.size
     if not operator.has_samples:
@@ -198,19 +225,24 @@ def _score_column_correlations(operator: Operator, threshold: float, norms: Arra
 
 
 def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scored: int) -> Array:
-    """Return Σᵢ (cᵢⱼ² − t)₊ for the first `n_scored` columns j of B, whose columns are sorted by decreasing norm.
+    """Return Σᵢ (cᵢⱼ² − t)₊, i = j included, for the first `n_scored` columns j of B, sorted by decreasing norm.
 
-    Only the tiles of BᵀB that reach above the diagonal are computed. There the second column of a pair has the smaller
-    norm, hence the larger c, so that an entry below the threshold for this column is below it for both.
+    Here cᵢⱼ = bᵢᵀbⱼ/‖bⱼ‖, and the term i = j is (‖bⱼ‖² − t)₊. Only the tiles of BᵀB that reach above the diagonal are
+    computed. There the second column of a pair has the smaller norm, hence the larger c, so that an entry below the
+    threshold for this column is below it for both. The caller sorts norms that are rounded to 1e-5 of the largest, so
+    they decrease only up to that: an entry above the threshold for the first column by no more than this margin may be
+    lost, and what it would add is as small.
 
     Parameters
     ----------
     B : ndarray of shape (r, n)
+        On the host or a device; no column is zero in `norms_sq`. Fourth powers of its entries must be representable.
     threshold : float
         The smallest squared correlation that counts, t.
-    norms_sq : ndarray of shape (n,)
-        Squared norms of the columns, decreasing, on the host.
+    norms_sq : ndarray of float64 of shape (n,)
+        Squared norms ‖bⱼ‖² of the columns over all samples, positive, on the host.
     n_scored : int
+        Number of columns, at most n, whose sums are complete: all pairs with one of them are visited.
 
     Returns
     -------
@@ -238,13 +270,14 @@ def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scor
 
 
 def make_module_starts(problem: Problem, norms: Array, count: int) -> Point:
-    """Return `count` starts of one unit, each the module of a column.
+    """Return up to `count` starts of one unit, each the module of a column.
 
     A penalty without a number of variables may make no variable active besides the column itself. For such a penalty
     the starts are constructed with as many variables as a small module has.
 
     `problem` has one unit of ℓ2 variance. `norms`, (n,), are its column norms, of which at least one is positive. The
-    point has one start in each column, up to `count` of them.
+    point has one start in each column, at least one, feasible for ``problem.as_batch``, with correlations over all
+    samples. ``penalty.with_sign(other)`` is the penalty `other` with the sign constraint of `penalty`.
     """
     penalty = problem.penalty
     if penalty.max_cardinality > 0 or penalty.support_rules is not None:
@@ -256,7 +289,7 @@ def make_module_starts(problem: Problem, norms: Array, count: int) -> Point:
 
 
 def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
-    """Return `count` starts of one unit at columns, the best of many by the objective at each of them.
+    """Return up to `count` starts of one unit at columns, the best of many by the objective at each of them.
 
     The columns with outstanding correlations are scored. A column that is active at a better start would lead to the
     same result and is left out. The rest makes a few steps; this and the scores use a subset of the samples.
@@ -266,14 +299,15 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
     problem : Problem
         Problem of one unit of ℓ2 variance.
     norms : ndarray of shape (n_features,)
-        The norms of the columns, at least one of them positive.
+        The norms of the columns, at least one of them positive, where the matrix is.
     count : int
+        At least 1.
 
     Returns
     -------
     Point
-        The starts as columns, up to `count` of them, with their correlations over all samples. They are in the order
-        of their values before the steps on the subset.
+        The starts as columns, at least one, with their correlations over all samples, where the matrix is. They are in
+        the order of their values before the steps on the subset, duplicates last.
     """
     penalty, operator = problem.penalty, problem.operator
     subsampled = replace(problem, operator=subsample_operator(operator))
@@ -288,7 +322,11 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
 
 
 def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Array:
-    """Return up to `count` gradients, (n, count), after a few steps from the best distinct columns of the shortlist."""
+    """Return up to `count` gradients, (n, count), after a few steps from the best distinct columns of the shortlist.
+
+    `problem` is that of one unit on the subset of the samples; `shortlist` are at least one column index, on the host.
+    The gradients are loadings of any length, where the matrix is, in the dtype of the subset, duplicates last.
+    """
     points = problem.as_batch(shortlist.size).feasible_set.make_point(compute_column_directions(problem, shortlist))
     points = choose_better_sign(problem.penalty, points)
     values, gradient = problem.penalty.relaxation.evaluate(points.C)
@@ -304,7 +342,8 @@ def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Arra
 def ascend_briefly(problem: Problem, starts: Point, callback: Callback | None = None) -> Point:
     """Return the points after a few steps from independent starts of a problem of one unit, the columns of a point.
 
-    `callback` is called with the state of the ascent after each step.
+    The starts are feasible for ``problem.as_batch``; the result has one column for each, in the same order. `callback`
+    is called with the state of the ascent after each step.
     """
     batch = problem.as_batch(starts.C.shape[1])
     return maximize(
@@ -319,7 +358,8 @@ def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array)
     the 200th largest squared correlation.
 
     `problem` has one unit; its matrix may be a subset of the samples, with the same columns. `norms`, (n,), and the
-    mask `usable`, (n,), with at least one column, are in the memory of the matrix.
+    mask `usable`, (n,), with at least one column, are in the memory of the matrix. "Active at a column" refers to the
+    penalty at the correlations with that column, normalised; good starts are those of the largest values.
     """
     usable = to_host(np.flatnonzero(usable))
     by_norm = usable[np.argsort(-to_host(take_rows(norms, usable)), kind="stable")]
@@ -332,7 +372,12 @@ def _choose_correlation_threshold(problem: Problem, norms: Array, usable: Array)
 
 
 def _compute_smallest_active_squares(problem: Problem, idx: Array) -> tuple[Array, Array]:
-    """Return the values of the best starts at the columns `idx`, and the threshold of each, both on the host."""
+    """Return the values of the best starts at the columns `idx`, and the threshold of each, both on the host.
+
+    Both are (k,), in the dtype of the matrix, for at most `N_BEST_THRESHOLD_COLUMNS` starts, best first; `idx` has at
+    least one index. The threshold of a start is a squared correlation: that of its weakest active variable, but at most
+    the second largest and at least the `MAX_COUNTED_CORRELATIONS`-th largest.
+    """
     points = problem.as_batch(idx.size).feasible_set.make_point(compute_column_directions(problem, idx))
     values, gradient = problem.penalty.relaxation.evaluate(points.C)
     best = argsort_by_value(to_host(values))[:N_BEST_THRESHOLD_COLUMNS].tolist()
@@ -346,8 +391,9 @@ def _compute_smallest_active_squares(problem: Problem, idx: Array) -> tuple[Arra
 def compute_column_directions(problem: Problem, idx: Array) -> Array:
     """Return the columns `idx` as sample-space vectors; for a column in a group, a power step on its group instead.
 
-    There is one vector for each of the indices `idx`, on the host; the vectors are in the memory of the matrix, and not
-    normalised. Groups are variables that the support rules select together; they do not work on a device.
+    There is one vector for each of the indices `idx`, on the host; the vectors, (p, |idx|), are in the memory and dtype
+    of the matrix, and not normalised. A power step on a group is A times the correlations aᵢᵀa of its variables i with
+    the column a. Groups are variables that the support rules select together; they do not work on a device.
     """
     directions, rules = problem.operator.columns(idx), problem.penalty.support_rules
     if rules is None or rules.group_labels is None:
@@ -359,7 +405,8 @@ def compute_column_directions(problem: Problem, idx: Array) -> Array:
 def choose_better_sign(penalty: Penalty, points: Point) -> Point:
     """Return each point or its opposite, whichever has the larger value; they differ only for non-negative loadings.
 
-    The columns of `points`, X of shape (p, s) and C of shape (n, s), are independent starts of one unit.
+    The columns of `points`, X of shape (p, s) and C of shape (n, s), are independent starts of one unit. They are not
+    changed; of equal values the given sign is kept. `penalty` gives one value for each column.
     """
     if not penalty.is_nonnegative:
         return points

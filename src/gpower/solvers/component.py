@@ -5,8 +5,46 @@
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
 has m units, one for each component of a block. Z, (n, m), are loadings and C = μ∘AᵀX, (n, m), the correlations of a
-`Point` of m units X with weights μ; both are where the matrix is, on the host or a device. γ, (m,), is the absolute
-level of a penalty, on the host, NaN for a kind of sparsity without γ.
+`Point` of m units X with weights μ; both are where the matrix is, on the host or a device, in its dtype. γ, (m,), is
+the absolute level of a penalty, float64 on the host, NaN for a kind of sparsity without γ.
+
+- `Operator`: ``column_norms``, (n,), where the matrix is, in its dtype; ``norm_tolerance``, the norm that rounding
+  gives to a zero column; ``max_cached_columns``, the number of columns that may be gathered; ``to_backend(Z)``, Z where
+  the matrix is; ``with_column_cache()``, the operator with a cache of gathered columns, which changes rounding errors.
+- `Problem`: ``operator``; ``penalty``; ``mu``, the weights; ``is_single_l2_unit``, whether there is one unit of
+  variance ‖A z‖₂², also with non-negative loadings; ``compute_loadings(point)``, Z at a point; ``restrict(idx)``, the
+  problem on some columns.
+- `Penalty`: ``screen(norms, mu)``, mask of the columns that can be active at some point, where `norms` is;
+  ``supports_local_search``, whether the best loadings on a support are those of largest variance (false for
+  non-negative loadings); ``max_cardinality``, the largest number of variables (not groups) of a unit, 0 if unknown;
+  ``gamma_max(norms, mu)``, the smallest γ at which nothing is active, (m,), float64 on the host.
+- `AscentResult`: ``point``; ``value``, the objective at the point, a float, which sums over the units; ``gap``, its
+  first-order measure, which costs a product; ``n_iter``; ``converged``.
+- `FitSpec`: ``sparsity``, the kind and the levels of sparsity; ``mu``, one weight for each component; ``is_block``;
+  ``start`` and ``n_init``; ``refit``, whose ``powers`` are empty for no refit; ``local_search``;
+  ``should_search_locally``, whether a local search follows the ascents of a penalty; ``deflation``; ``settings`` of the
+  ascents; ``select_unit(j)``, the specification of component j alone, ``restrict(idx)``, that of some columns.
+- ``sparsity``: ``sample_set``, the set of units; ``levels``, one number for each component; ``compute_gamma(norms,
+  mu)`` is γ; ``make_problem`` gives the problem on a matrix; ``is_ordinary_pca(n)`` tells that nothing limits the
+  loadings; ``choose_n_starts(operator, is_block)`` is the number of starts unless the user gives one.
+  ``sample_set.compute_max_correlations(operator)`` are the `norms` below.
+- ``start.choose_points(context)`` gives the points at which ascents start, perhaps none. ``settings`` are the ``tol``,
+  ``max_iter`` and ``callback`` of the ascents and ``use_working_set``, None if the size of the matrix decides.
+  ``deflation.remove(operator, z)`` is the operator without the component of unit loadings z, (n,), itself for z = 0.
+  ``regularization`` is the weight of a strongly convex term, a number, zero for none.
+- Starts and searches: ``ColumnStarts(s).choose_points(context)`` are the best of s starts at columns, at least one
+  point; ``should_search_units`` tells that a block with a penalty is searched unit by unit, by ``solve_units_in_turn``,
+  which gives one more start, and ``improve_block``, an ascent of no smaller value, as ``improve_penalized`` for a
+  single unit. ``refit_loadings`` gives unit loadings, (n, m), on the support at a point or on a given one, of any sign;
+  ``resize_support`` is a support, (n, m) of bool, of given cardinalities. ``select_best_result`` is the ascent of the
+  largest value, the first of equal ones. A `StartContext` is the problem with its norms, generator and callback.
+- ``compute_leading_components(operator, m)`` gives the loadings of ordinary PCA, (n, m), zero beyond the rank, and
+  their variances, (m,), largest first, both on the host. ``orient`` makes the largest loading of each column positive.
+- Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is, ``take_rows(x,
+  idx)`` a copy of x[idx], ``embed_rows(Z, idx, n, like)`` has Z at rows `idx` of n rows of zeros, where `like` is, in
+  the dtype of Z; ``max_or_zero`` is the largest of non-negative values, 0.0 for none.
+- ``norms``, (n,), are the largest |aᵢᵀx| over unit x: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube of ℓ1 variance, where the matrix
+  is, in its dtype.
 """
 
 from __future__ import annotations
@@ -36,8 +74,9 @@ from gpower.solvers.working_set import ascend
 MAX_SCREENED_SHARE = 0.25
 #: Above this cardinality the local search begins at the best ascent only.
 MAX_SUPPORT_TO_SEARCH_ALL = 64
-#: Ascents of different values at which the local search of a penalty begins.
-MAX_SEARCHED_RESULTS = 3
+#: Ascents of different values at which the local search of a penalty begins, and the decimals, relative to the value of
+#: the first ascent, to which values are compared; 1e-300 stands for a value of zero.
+MAX_SEARCHED_RESULTS, RESULT_VALUE_DECIMALS, MIN_VALUE_SCALE = 3, 9, 1e-300
 
 ROTATION_NOTE = (
     "With equal mu and no penalty the loadings of a block are defined only up to a rotation; "
@@ -59,17 +98,20 @@ class ComponentResult:
     Attributes
     ----------
     Z : ndarray of shape (n_features, m)
-        Unit loadings, or zero columns, in the memory of the matrix. All other arrays but `ascent_loadings` are on the
-        host.
-    gamma : ndarray of shape (m,)
+        Unit loadings, or zero columns, in the memory and the dtype of the matrix. All other arrays but
+        `ascent_loadings` are on the host.
+    gamma : ndarray of float64 of shape (m,)
         Absolute γ; NaN where there is none.
     objective, gap, n_iter, converged : ndarray
-        Value, stationarity gap, number of steps and convergence of the ascents: one entry per component, a single one
-        for a block.
+        Value, stationarity gap (float64), number of steps (int) and convergence (bool) of the ascents: one entry per
+        component, a single one for a block.
     notes : tuple of str
         Sentences for the user.
     ascent_loadings : ndarray of shape (n_features, m) or None
-        Loadings at the end of the ascents, before the refit; None if they are those of `Z`.
+        Loadings at the end of the ascents, before the refit, like `Z`. The check whether a column outside of the
+        working set would be active uses these: refitted loadings are no stationary point of a penalty. None where that
+        check uses `Z`: there is no refit, or the level is a cardinality and Z, refitted on the support at the end of an
+        ascent, is the point to which an ascent on that support converges.
     """
 
     Z: Array
@@ -85,7 +127,8 @@ class ComponentResult:
     def from_loadings(cls, Z: Array, gamma: Array) -> ComponentResult:
         """Return a result for loadings Z, (n, m), that no ascent has found, for instance zeros or a warm start.
 
-        `gamma` is (m,). Its objective and its gap are zero, and it counts as converged after no step.
+        `gamma` is (m,), float64. The figures have one entry, also for m > 1. Its objective and its gap are zero, and it
+        counts as converged after no step.
         """
         return cls(Z, gamma, np.zeros(1), np.zeros(1), np.zeros(1, int), np.ones(1, bool))
 
@@ -102,7 +145,8 @@ class ComponentResult:
     ) -> ComponentResult:
         """Return a component or a block with the loadings Z, the objective `value` and the figures of one ascent.
 
-        The other arguments are as the attributes. Reading the gap of the ascent costs one product with the matrix.
+        `value` may differ from that of the ascent; the other arguments are as the attributes. Reading the gap of the
+        ascent costs one product with the matrix.
         """
         return cls(
             Z=Z,
@@ -117,7 +161,11 @@ class ComponentResult:
 
     @classmethod
     def concatenate(cls, units: Sequence[ComponentResult]) -> ComponentResult:
-        """Return components that were found in sequence, `units`, as one result; all have the same n_features."""
+        """Return components that were found in sequence, `units`, at least one, as one result.
+
+        Each has loadings (n_features, 1), and all are in one memory. `ascent_loadings` of the result is never None, and
+        each note is listed once, in the order of the components.
+        """
         ends = [unit.Z if unit.ascent_loadings is None else unit.ascent_loadings for unit in units]
         return cls(
             Z=np.hstack([unit.Z for unit in units]),
@@ -129,17 +177,24 @@ class ComponentResult:
     def restrict(self, idx: Array, restricted_operator: Operator) -> ComponentResult:
         """Return the loadings on the columns `idx`, which make up `restricted_operator`; all others must be zero.
 
-        They are moved to the memory of `restricted_operator`, which may be a Gram matrix on the host.
+        `idx` are on the host. The loadings are moved to the memory of `restricted_operator`, which may be a Gram matrix
+        on the host; their dtype stays.
         """
         return self._map_loadings(lambda Z: restricted_operator.to_backend(take_rows(Z, idx)))
 
     def embed(self, idx: Array, operator: Operator) -> ComponentResult:
-        """Return loadings on the columns `idx` of an operator as loadings on all of its columns, in its memory."""
+        """Return loadings on the columns `idx` of an operator as loadings on all of its columns, in its memory.
+
+        `idx`, on the host, has one index for each row of the loadings.
+        """
         like = operator.column_norms
         return self._map_loadings(lambda Z: embed_rows(Z, idx, like.size, like))
 
     def reorder(self, order: Array) -> ComponentResult:
-        """Return the components in another order; the figures of a block, one for all components, stay as they are."""
+        """Return the components in another order; the figures of a block, one for all components, stay as they are.
+
+        Component j of the result is component order[j]; `order`, (m,) of int, is on the host.
+        """
         m = self.Z.shape[1]
         arrays = {name: getattr(self, name) for name in _FIGURES}
         reordered = {name: values[order] for name, values in arrays.items() if values.size == m}
@@ -167,8 +222,8 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
     Returns
     -------
     ComponentResult
-        Loadings, (n, m), of unit length, the largest positive; zero where nothing is active. They
-        are in the memory of the matrix.
+        Loadings, (n, m), of unit length, the largest positive; zero where nothing is active. They are in the memory of
+        the matrix, on all n columns.
     """
     operator = operator.with_column_cache()
     sparsity = spec.sparsity
@@ -195,8 +250,9 @@ def solve_component(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
 def _screen_problem(problem: Problem, norms: Array) -> tuple[Problem, Array]:
     """Return the problem on the columns that can be active, and their indices; all columns if many are left.
 
-    `norms`, (n,), are the largest |aᵢᵀx| of the columns. The indices are sorted and on the host; they are empty if no
-    column can be active, and then the problem must not be solved.
+    `norms`, (n,), are the largest |aᵢᵀx| of the columns, where the matrix is. The indices are increasing and on the
+    host; they are empty if no column can be active, and then the problem must not be solved. If they are fewer than n,
+    the caller must restrict everything else that has one entry for each column: norms, starts, rules.
     """
     can_be_active = problem.penalty.screen(norms, problem.mu)
     n = problem.operator.shape[1]
@@ -211,7 +267,8 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Compon
 
     The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
     `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
-    `gpower.solvers.joint.block` makes the penalties of single units from it: the problem has its level already.
+    `gpower.solvers.joint.block` makes the penalties of single units from it: the problem has its level already, unless
+    the level is sought (`MinCardinality`, `CalibratedPenalty`). The loadings of the result are not oriented.
     """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):
@@ -225,7 +282,11 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Compon
 
 
 def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
-    """Return the points of the given start, or else columns of the matrix: at least one, feasible for the problem."""
+    """Return the points of the given start, or else columns of the matrix: at least one, feasible for the problem.
+
+    A given start that finds no point, for instance a deflated warm start, counts as none. Points have all m units, and
+    the best one comes first where they have been compared.
+    """
     points = [] if spec.start is None else spec.start.choose_points(context)
     is_block = spec.is_block and len(spec.mu) > 1
     n_starts = max(spec.n_init or 0, spec.sparsity.choose_n_starts(context.problem.operator, is_block))
@@ -233,9 +294,10 @@ def _choose_starts(context: StartContext, spec: FitSpec) -> list[Point]:
 
 
 def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> ComponentResult:
-    """Ascend from every start, search locally near the best ends, and refit the best one.
+    """Ascend from every start, search locally near the best ends, and refit the best one, for a problem at its level.
 
-    The value of the solution is that of the ascent, not of the refitted loadings.
+    The arguments are those of `_solve_problem`. The value of the solution is that of the ascent, not of the refitted
+    loadings; of equal values the first one counts.
     """
     problem = context.problem
     starts = _choose_starts(context, spec)
@@ -252,7 +314,8 @@ def _solve_from_starts(context: StartContext, gamma: Array, spec: FitSpec) -> Co
 def _improve_result(context: StartContext, result: AscentResult, gamma: Array, spec: FitSpec) -> AscentResult:
     """Return `result`, the end of an ascent, or a better ascent near it for a penalty; γ, (m,), is absolute.
 
-    Other kinds of sparsity are not searched here.
+    A block with a penalty is improved unit by unit if `should_search_units` holds, a single unit of ℓ2 variance by
+    trying single variables. Other kinds of sparsity are not searched here. The value of the result is no smaller.
     """
     if should_search_units(context, spec):
         return improve_block(context, result, gamma, spec)
@@ -263,15 +326,26 @@ def _improve_result(context: StartContext, result: AscentResult, gamma: Array, s
 
 
 def _select_distinct_results(results: Sequence[AscentResult]) -> list[AscentResult]:
-    """Return the `MAX_SEARCHED_RESULTS` ascents with the largest values, best first, the first of equal values."""
-    by_value = {round(result.value / max(results[0].value, 1e-300), 9): result for result in reversed(results)}
+    """Return the `MAX_SEARCHED_RESULTS` ascents with the largest values, best first, the first of equal values.
+
+    There is at least one ascent; values are not negative.
+    """
+    scale = max(results[0].value, MIN_VALUE_SCALE)
+    by_value = {round(result.value / scale, RESULT_VALUE_DECIMALS): result for result in reversed(results)}
     return [by_value[value] for value in sorted(by_value, reverse=True)[:MAX_SEARCHED_RESULTS]]
 
 
 def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> ComponentResult:
     """Find one component of exact cardinality, with a local search after every ascent, or after the best only.
 
-    The value of the solution is μ² times the variance of the refitted loadings.
+    Call it only for one unit of ℓ2 variance (`is_single_l2_unit`) whose penalty supports local search, so that loadings
+    may have either sign, and with a refit (``spec.refit.powers`` not empty): the loadings returned are always the
+    refitted ones, whatever the powers. ``spec.local_search`` may be false; then they are refitted without swaps.
+
+    `refit_and_swap` returns the best component: ``Z``, (n, 1), the refitted loadings on the support at the end of
+    ``ascent``, the last ascent of its search, which gives the other figures; and ``value``, μ² times the variance of Z,
+    the objective of the solution. `ascent_loadings` stays None: whether a further column would be active is to be
+    checked at Z, to which an ascent on this support converges.
     """
     problem = context.problem
     results = [ascend(problem, start, spec.settings) for start in _choose_starts(context, spec)]
@@ -282,9 +356,12 @@ def _solve_exact(context: StartContext, gamma: Array, spec: FitSpec) -> Componen
 
 
 def _solve_calibrated(context: StartContext, spec: FitSpec) -> ComponentResult:
-    """Find γ by bisection so that the wanted number of variables is active; resize the support where none does.
+    """Find γ by bisection so that the wanted number of variables is active; resize the support if there is no such γ.
 
-    The penalty of the problem may be at any γ. The levels of `spec` are numbers of variables, or of groups.
+    The penalty of the problem may be at any γ. The levels of `spec` are numbers of variables, or of groups, one for
+    each of the m units. `calibrate_gamma` returns the ``problem`` at the ``gamma``, (m,), that comes nearest, the
+    ``result`` of its ascent and its ``active_counts``, (m,). A resized support, (n, m) of bool where the matrix is, is
+    always refitted, even if `spec` asks for no refit: the loadings of the ascent are not those of this support.
     """
     problem = context.problem
     cardinalities = np.asarray(spec.sparsity.levels, int)
@@ -307,7 +384,8 @@ def _solve_calibrated(context: StartContext, spec: FitSpec) -> ComponentResult:
 def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:
     """Compute ordinary principal components, the leading one for the unit with the largest weight.
 
-    Components beyond the rank are zero.
+    Units of equal weight get them in their order. Components beyond the rank are zero. The loadings, (n, m), are
+    oriented, in the memory of the matrix; the objective, one number also for a block, is Σ μⱼ²‖A zⱼ‖².
     """
     mu = np.asarray(spec.mu)
     loadings, variances = compute_leading_components(operator, mu.size)
@@ -334,6 +412,10 @@ def solve_in_turn(
 ) -> list[ComponentResult]:
     """Find one component after the other on the whole matrix, deflating in between.
 
+    With `on_units` the matrix is deflated without the columns that were cached for a component: a fit that resumes
+    after it has no such cache, and both must round alike. So the results with and without `on_units` agree up to
+    rounding only.
+
     Parameters
     ----------
     operator : Operator
@@ -342,15 +424,22 @@ def solve_in_turn(
         The specification of all components, for the columns of `operator`.
     rng : RandomState
     known_units : sequence of ComponentResult
-        The first components, if they were found earlier; their loadings are in the memory of the matrix.
+        The first components, if they were found earlier, with loadings (n, 1) in the memory of the matrix. They are
+        removed from the matrix and returned as they are.
     on_units : callable, optional
-        Called with all components found so far, after each new one.
+        Called with all components found so far, known ones first, after each new one; do not keep the list.
     solve : callable, optional
         ``solve(operator, spec, rng)`` finds one component of a deflated matrix.
+
+    Returns
+    -------
+    list of ComponentResult
+        One for each component of `spec`, in order, with loadings (n, 1).
     """
     units: list[ComponentResult] = list(known_units)
     for j in range(len(spec.mu)):
-        # The columns that `solve_component` caches serve this component and its removal only.
+        # The columns that `solve_component` caches serve this component and its removal only. `operator` is already
+        # without the components before j.
         cached = operator.with_column_cache() if solve is solve_component else operator
         if j == len(units):
             units.append(solve(cached, spec.select_unit(j), rng))

@@ -6,7 +6,12 @@ covariances. The method is a short form of `gpower.solvers.component`: truncated
 then swaps of one variable while they raise the variance.
 
 Terms: a stack has q covariances of n variables, S of shape (q, n, n), float64 on the host. There are r starts or
-supports; Z are loadings of unit length or zero, with n as the last axis, and `supports`, (r, n), are masks.
+supports; Z are loadings of unit length or zero, of any sign, with n as the last axis, and `supports`, (r, n), are masks
+of bool. All arrays are NumPy arrays in float64, masks or integers; arguments are not changed. Of equal values the first
+counts, after rounding where rounding could decide. A `FitSpec` is the specification of a fit: ``sparsity``, its kind
+(``penalty_family``, ``positive``, and ``has_exchangeable_variables``, whether any variable may replace any other),
+``start``, ``n_init``, ``refit.powers`` (empty for no refit), ``deflation``, ``is_block``, ``constraint``,
+``regularization`` and ``settings`` of the ascents, with a ``callback`` and ``use_working_set``, None by default.
 """
 
 from __future__ import annotations
@@ -32,6 +37,12 @@ MIN_STACKED_SWAP_GAIN = 1e-7
 RANK_SHARE = 1e-10
 #: Relative gain of variance below which the ascents end.
 STACKED_TOLERANCE = 1e-6
+#: Relative difference of variance up to which two starts of one covariance count as copies.
+COPY_TOLERANCE = 1e-7
+#: Decimals, relative to the largest, to which variances are compared when the best support is chosen.
+VARIANCE_DECIMALS = 9
+#: Smallest divisors: of a variance, which may be zero, and of the squared length that is left without one variable.
+MIN_VARIANCE, MIN_SQUARED_LENGTH = 1e-300, 1e-12
 
 
 def can_solve_in_stack(spec: FitSpec, n_features: int) -> bool:
@@ -55,12 +66,17 @@ def can_solve_in_stack(spec: FitSpec, n_features: int) -> bool:
 def find_components_in_stack(S: Array, cardinalities: Array, *, local_search: bool = True) -> Array:
     """Return components found one after the other in every covariance, (q, n, m), zero beyond the rank.
 
+    Loadings are of unit length and any sign, in float64, in the order in which they were found.
+
     Parameters
     ----------
     S : ndarray of shape (q, n, n)
-        Covariances. Everything that is correlated with a component is removed before the next one is found.
+        Covariances, positive semidefinite, of any floating dtype. Everything that is correlated with a component is
+        removed before the next one is found.
     cardinalities : ndarray of int of shape (q, m)
+        Numbers of variables, from 1 to n, of each component in each covariance; m ≥ 1.
     local_search : bool, default=True
+        Swap variables at the end of the ascents.
     """
     S = np.asarray(S, np.float64)
     total = np.trace(S, axis1=1, axis2=2)
@@ -86,7 +102,7 @@ def solve_covariance_stack(
     cardinality : ndarray of int of shape (q,)
         Number of variables of each component, from 1 to n.
     start_columns : ndarray of int of shape (q, r), optional
-        Columns that ascents start from; by default those whose direction explains the most variance.
+        Columns that ascents start from, r ≥ 1; by default those whose direction explains the most variance.
     local_search : bool, default=True
         Swap variables at the end of the ascents.
 
@@ -119,17 +135,18 @@ def solve_covariance_stack(
         supports = _swap(S, covariance_index, supports)
     Z, variances = _refit(S, covariance_index, supports)
     variances = variances.reshape(q, -1)
-    scale = np.maximum(variances.max(axis=1, keepdims=True), 1e-300)
-    best = np.argmax(np.round(variances / scale, 9), axis=1)  # the first of equal ones
+    scale = np.maximum(variances.max(axis=1, keepdims=True), MIN_VARIANCE)
+    best = np.argmax(np.round(variances / scale, VARIANCE_DECIMALS), axis=1)  # the first of equal ones
     return Z.reshape(ends.shape)[np.arange(q), best], variances[np.arange(q), best]
 
 
 def rank_start_columns(S: Array) -> Array:
     """Return the columns of covariances S, (q, n, n), by the variance that their direction explains: (q, n) indices.
 
-    The column of the largest variance comes first.
+    The direction of column i is aᵢ, and explains ‖Aᵀaᵢ‖²/‖aᵢ‖². The column of the largest variance comes first, of
+    equal ones the one with the smaller index. A column without variance comes last.
     """
-    diagonal = np.maximum(np.diagonal(S, axis1=1, axis2=2), 1e-300)
+    diagonal = np.maximum(np.diagonal(S, axis1=1, axis2=2), MIN_VARIANCE)
     explained = np.sum(S**2, axis=1) / diagonal
     return np.argsort(-explained, axis=1, kind="stable")
 
@@ -137,7 +154,7 @@ def rank_start_columns(S: Array) -> Array:
 def _truncate(W: Array, cardinality: Array) -> Array:
     """Return unit vectors with the largest entries of W, (q, r, n): as many as `cardinality`, (q,); of ties the first.
 
-    A row without non-zero entries stays zero.
+    "Largest" is by absolute value, and signs stay. A row without non-zero entries stays zero.
     """
     n = W.shape[-1]
     order = np.argsort(-np.abs(W), axis=-1, kind="stable")
@@ -152,8 +169,10 @@ def _truncate(W: Array, cardinality: Array) -> Array:
 def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
     """Return the ends of truncated power iterations from the starts, (q, r, n); from a few of them if there are many.
 
-    S, (q, n, n), are the covariances and `cardinality`, (q,), the numbers of variables. After a few steps, the starts
-    of largest variance remain, different ones first.
+    S, (q, n, n), are the covariances, `cardinality`, (q,), the numbers of variables, and `starts`, (q, r, n) with r ≥
+    1, vectors of any length. The ends are unit loadings with `cardinality` non-zero entries at most, zero for a zero
+    start. After a few steps, the `N_FINALISTS` starts of largest variance remain, copies of a better one last, so that
+    the order of the ends is not that of the starts.
     """
     W, values = starts, np.zeros(starts.shape[:2])
     for step in range(MAX_STACKED_STEPS):
@@ -164,7 +183,7 @@ def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
             order = np.argsort(-values, axis=1, kind="stable")
             ordered = np.take_along_axis(values, order, axis=1)
             is_copy = np.zeros(order.shape, bool)
-            is_copy[:, 1:] = ordered[:, 1:] >= ordered[:, :-1] * (1 - 1e-7)
+            is_copy[:, 1:] = ordered[:, 1:] >= ordered[:, :-1] * (1 - COPY_TOLERANCE)
             best = np.take_along_axis(order, np.argsort(is_copy, axis=1, kind="stable")[:, :N_FINALISTS], axis=1)
             W = np.take_along_axis(W, best[:, :, None], axis=1)
             values = np.take_along_axis(values, best, axis=1)
@@ -176,7 +195,9 @@ def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
 def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
     """Return the supports, (r, n), after swaps of one variable for another while the variance rises.
 
-    `covariance_index`, (r,) of int, is the covariance in S, (q, n, n), of each support. No support is empty.
+    `covariance_index`, (r,) of int, is the covariance in S, (q, n, n), of each support. Sizes may differ and do not
+    change; an empty support stays empty. `supports` is copied. A support of which no swap helps stops, the others go
+    on.
 
     A swap is evaluated by the variance of the old loadings without one variable, combined with the new variable in the
     best proportion. It is a lower bound on the variance after the swap, so that every swap is a gain.
@@ -191,7 +212,7 @@ def _swap(S: Array, covariance_index: Array, supports: Array) -> Array:
         z_in = np.take_along_axis(z, columns, axis=1)
         y = (z_in[:, None, :] @ rows)[:, 0]  # (r, n)
         d, z_sq = diagonal[index], z_in**2
-        rest = np.maximum(1 - z_sq, 1e-12)
+        rest = np.maximum(1 - z_sq, MIN_SQUARED_LENGTH)
         y_in, d_in = (np.take_along_axis(each, columns, axis=1) for each in (y, d))
         without = np.maximum(value[:, None] - 2 * z_in * y_in + z_sq * d_in, 0) / rest  # one variable left out
         cross = (y[:, None, :] - z_in[:, :, None] * rows) ** 2 / rest[:, :, None]
@@ -228,9 +249,8 @@ def _refit(S: Array, covariance_index: Array, supports: Array) -> tuple[Array, A
 def _list_columns(supports: Array) -> tuple[Array, Array]:
     """Return the columns of the masks `supports`, (r, n), as indices, (r, k), and which of them belong to a support.
 
-    k is the largest size of a support.
-
-    A smaller support is filled up with other columns.
+    k is the largest size of a support, at least 1. The columns of a support come first, in increasing order. A smaller
+    support is filled up with other columns, which the second result, (r, k) of bool, marks as false.
     """
     size = max(int(supports.sum(axis=1).max(initial=0)), 1)
     columns = np.argsort(~supports, axis=1, kind="stable")[:, :size]

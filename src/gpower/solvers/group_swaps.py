@@ -2,10 +2,22 @@
 
 Terms: S, (n, n), is the covariance of n candidate variables, float64 on the host. The variables belong to g groups, by
 default each to its own, and a group is in the support as a whole, apart from excluded variables: `rules`, the
-`SupportRules` of one component for the n variables, whose arrays have one column. ``rules.group_sizes``,
-``group_costs`` and ``required`` are (g, 1), ``excluded`` is (n, 1); ``rules.broadcast_to_variables`` takes values of
-groups, (g, m), to variables, (n, m), and ``rules.group_norms_sq`` values of variables to their sums of squares, (g, m).
-A selection of groups is a mask, (g,). All arrays are on the host.
+`SupportRules` of one component for the n variables, whose arrays have one column. A selection of groups is a mask,
+(g,) of bool; its variance is the largest eigenvalue of S on its variables. All arrays are on the host.
+
+================================ ====================================================================================
+``group_labels``                 (n,): the group of each variable, from 0; None if each variable is its own group
+``group_sizes``                  (g, 1): number of variables of a group that are not excluded
+``group_costs``, ``required``    (g, 1): costs, float64, not negative; mask of the groups that every selection has
+``excluded``                     (n, 1): mask of the variables that no support has
+``required_cost``                (1,): cost of all required groups, also of those that are not among the candidates, so
+                                 that a cost limit less ``required_cost`` is what the other groups may cost
+``uniform_cost``                 the cost of every group if all are equal and positive, else 0.0
+``mask_excluded(C)``             C, (n, r), with zeros for excluded variables
+``sum_groups(v)``                (g, r): sums over groups of values v of variables, (n, r)
+``group_norms_sq(C)``            (g, r): sums of squares over groups
+``broadcast_to_variables(v)``    (n, r): values v of groups, (g, r), at their variables, excluded ones too
+================================ ====================================================================================
 """
 
 from __future__ import annotations
@@ -29,10 +41,11 @@ def find_better_groups(S: Array, chosen_groups: Array, rules: SupportRules, cost
     """Return a selection of groups, (g,), near `chosen_groups` whose variance is larger; None if none is found.
 
     The costs of a selection, with those of required groups that are not among the candidates, sum to `cost_limit` at
-    most.
+    most, but for rounding. `chosen_groups`, (g,) of bool, has all required groups and keeps that limit; it is not
+    changed, and neither is S, (n, n). "Larger" means by a relative `MIN_GROUP_SWAP_GAIN`, so that repeated calls end.
 
     One group goes out and another comes in, or one more where the costs allow it. The swap with the largest lower bound
-    is returned, or else the best of a few selections whose variance is computed.
+    is returned, or else the best of a few selections whose variance is computed; the first of equal ones.
 
     Examples
     --------
@@ -55,9 +68,13 @@ def find_better_groups(S: Array, chosen_groups: Array, rules: SupportRules, cost
 
 
 def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: float) -> Array:
-    """Return the admissible swaps as rows, (n_swaps, 2): a group that leaves, −1 for none, and a group that comes.
+    """Return the swaps that keep the rules as rows, (n_swaps, 2): a group that leaves, −1 for none, and one that comes.
 
-    `chosen_groups` is (g,), bool, and `rules` are those of one component, with one column. Required groups never leave.
+    `chosen_groups` is (g,), bool, and `rules` are those of one component, with one column. Required groups never leave,
+    and a group comes only if it is not chosen and has a variable that is not excluded. `cost_limit` includes the
+    required groups and may be exceeded by a relative `RELATIVE_COST_TOLERANCE`, for the rounding of sums; the excess
+    does not add up over several swaps, because the costs of all chosen groups are summed anew. The order of the rows
+    decides between swaps of equal value.
     """
     usable = rules.group_sizes[:, 0] > 0
     out = np.append(-1, np.flatnonzero(chosen_groups & ~rules.required[:, 0]))
@@ -66,7 +83,7 @@ def _list_group_swaps(chosen_groups: Array, rules: SupportRules, cost_limit: flo
     cost = np.append(rules.group_costs[:, 0], 0.0)  # index −1 is the last entry
     chosen_cost = float(np.sum(rules.group_costs[chosen_groups & ~rules.required[:, 0], 0]))
     remaining_cost = cost_limit - float(rules.required_cost[0]) - chosen_cost
-    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + 1e-9 * max(cost_limit, 1.0)
+    is_affordable = cost[pairs[:, 1]] - cost[pairs[:, 0]] <= remaining_cost + RELATIVE_COST_TOLERANCE * cost_limit
     return np.asarray(pairs[is_affordable])
 
 
@@ -76,7 +93,9 @@ def _rearrange_groups(
     """Return selections with one group added or removed and all others chosen again; none where costs are equal.
 
     This swaps several groups at once, for instance an expensive one for several cheap ones. `loadings`, (n,), are those
-    of the chosen groups, (g,), bool; every selection is (g,), bool.
+    of the chosen groups, (g,), bool, of unit length; every selection is (g,), bool. Each keeps the rules and the limit,
+    which includes the required groups, but it need not be better, and the same selection may be returned twice. Groups
+    of large squared correlation with the component are added, chosen ones of small squared correlation removed.
     """
     if rules.uniform_cost or np.count_nonzero(loadings) > MAX_EXACT_SUPPORT:
         return []
@@ -103,7 +122,9 @@ def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array,
     """Return selections, (g, m), bool: required groups, then groups by squared norm per cost up to the limits.
 
     `group_norms_sq` and `required`, bool, are (g, m), `group_costs` is (g,). `cost_limits`, (m,), are what the required
-    groups leave. A group with norm zero is selected only if it is required.
+    groups leave, and may be negative. A group that does not fit is passed over. A group with norm zero is selected only
+    if it is required; one without cost and of positive norm always. Of equal ratios the first group is taken. No
+    argument is changed.
     """
     chosen, units = required | ((group_costs[:, None] == 0) & (group_norms_sq > 0)), np.arange(cost_limits.size)
     ratio = np.where(chosen, 0.0, group_norms_sq / np.where(group_costs > 0, group_costs, 1)[:, None])
@@ -118,8 +139,11 @@ def _fill_cost_limit(group_norms_sq: Array, group_costs: Array, required: Array,
 
 
 def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
-    """Return the selection `chosen_groups`, (g,), without group swap[0], −1 for none, and with group swap[1]."""
-    new = np.append(chosen_groups, False)
+    """Return a copy of `chosen_groups`, (g,) of bool, without group swap[0], −1 for none, and with group swap[1].
+
+    `swap`, (2,) of int, is a row of `_list_group_swaps`: the first group is chosen, the second is not.
+    """
+    new = np.append(chosen_groups, False)  # index −1 is the last entry
     new[swap[0]] = False
     new[swap[1]] = True
     return new[:-1]
@@ -128,7 +152,8 @@ def _apply_group_swap(chosen_groups: Array, swap: Array) -> Array:
 def _compute_leading_loadings(S: Array, chosen_groups: Array, rules: SupportRules) -> tuple[float, Array]:
     """Return the largest variance on the variables of some groups, and its loadings among all variables, (n,).
 
-    Both are zero if the groups, (g,), bool, have no variable that is not excluded.
+    The loadings are float64, of unit length and any sign. Both are zero if the groups, (g,), bool, have no variable
+    that is not excluded.
     """
     u = np.zeros(len(S))
     support = np.flatnonzero(rules.broadcast_to_variables(chosen_groups[:, None])[:, 0] & ~rules.excluded[:, 0])
@@ -146,7 +171,8 @@ def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: Suppor
     that comes. The variance of their best combination, an eigenvalue of order two, is a lower bound on the variance
     after the swap; two products give it for all swaps.
 
-    `loadings`, (n,), are those of the current groups; `swaps`, (n_swaps, 2), those of `_list_group_swaps`.
+    `loadings`, (n,), of unit length, are those of the current groups, zero for excluded variables; `swaps`, (n_swaps,
+    2), have a group that leaves, −1 for none, and a group that comes, which is not among the current ones.
     """
     going, at = np.unique(swaps[:, 0], return_inverse=True)
     labels = np.arange(len(S)) if rules.group_labels is None else rules.group_labels

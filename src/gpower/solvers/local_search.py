@@ -18,7 +18,30 @@ has one unit: z, (n,), or Z, (n, 1), are its loadings, and C, (n, 1), the weight
 a unit vector x, the scores A z normalised; ``feasible_set.make_point`` makes a `Point` of x and C from A z. These are
 where the matrix is, on the host or a device. S, (n, n), is the covariance of some candidate variables, float64 on the
 host, and λmax(S[P, P]), the largest eigenvalue, is the variance of the best unit loadings on a support P. A support is
-an array of indices on the host.
+an array of indices on the host. "Better" means a larger objective by a relative gain that is named where it is used.
+
+- `Problem`: ``operator``; ``penalty``; ``mu``, (1,), the weight; ``compute_loadings(point)``, Z at a point;
+  ``as_batch(s)``, the problem of s independent starts, one in each column of a point. ``operator.gram(idx)`` is the
+  covariance of some columns, on the host; ``restrict(W).operator`` is the matrix of some columns, perhaps a Gram matrix
+  on the host; ``to_backend`` moves an array to the memory of a matrix; ``correlate(combine(Z))`` is AᵀA Z.
+- `Penalty`: ``evaluate(C)`` gives the value of each unit and the gradient, zero where a variable is not active;
+  ``loadings(C)`` are the unit loadings; ``restrict(W)`` is the penalty of some columns. A `GroupCardinality` has
+  ``rules`` and ``max_cost``, (1,), which includes required groups.
+- `SupportRules` of one component: ``group_sizes``, (g, 1), numbers of variables that are not excluded; ``required``,
+  (g, 1), and ``excluded``, (n, 1), masks; ``groups_hit(pattern)``, (g, 1), mask of the groups with a variable in a
+  pattern, (n, 1); ``mask_excluded(C)``, C with zeros for excluded variables; ``group_norms_sq(C)``, (g, 1), sums of
+  squares over groups; ``broadcast_to_variables(v)``, values of groups, (g, 1), at their variables, (n, 1);
+  ``restrict(idx)``, the rules of some variables, without the groups that have none of them.
+- `AscentResult`: ``point``, where the ascent ended, and ``value``, the objective there. ``refit_unit(operator,
+  support)`` gives the loadings of largest variance on a support, (n,) where the matrix is, and that variance, without
+  μ².
+- ``maximize`` and ``ascend`` run ascents, the second with a working set of columns; ``find_better_groups`` is a better
+  selection of groups, (g,) of bool, or None. ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of
+  x[idx], ``normalize_columns(Z)`` has unit or zero columns, ``embed_rows(Z, idx, n, like)`` has Z at rows `idx` of n
+  rows of zeros, where `like` is; ``find_largest_rows(v, k)`` are the rows of the k largest values of each column, in
+  any order.
+- ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``select_working_set``
+  gives increasing column indices: the active ones and the next ones by correlation.
 """
 
 from __future__ import annotations
@@ -46,6 +69,8 @@ from gpower.solvers.working_set import AscentSettings, ascend, select_working_se
 MIN_SWAP_GAIN, MIN_LARGE_SUPPORT_GAIN = 1e-10, 1e-5
 #: Swaps with the best test values whose variance is computed before one is made.
 MAX_TRIED_SWAPS = 4
+#: Swaps that pass the test, for each variable of the support, from which many swaps at once are put together.
+MAX_HELPFUL_PER_VARIABLE = 8
 #: Power steps after which a neighbour shows whether it is better.
 N_POWER_STEPS = 6
 #: Multiplications of one local search by single swaps, at least two swaps.
@@ -70,9 +95,10 @@ T = TypeVar("T")
 
 
 def search_locally(start: T, find_better: Callable[[T], T | None], max_moves: int) -> T:
-    """Move to better neighbours until there are none, at most `max_moves` times.
+    """Move to better neighbours until there are none, at most `max_moves` times, and return the last solution.
 
-    ``find_better(current)`` returns a better neighbour of a solution, or None if there is none.
+    ``find_better(current)`` returns a better neighbour of a solution, or None if there is none. It must not change the
+    solution. With `max_moves` 0 the start is returned.
     """
     current = start
     for _ in range(max_moves):
@@ -86,7 +112,8 @@ def search_locally(start: T, find_better: Callable[[T], T | None], max_moves: in
 class RefittedComponent(NamedTuple):
     """One component refitted on its support: loadings, (n, 1), their objective, and the last ascent.
 
-    The loadings are in the memory of the matrix; the objective is μ²‖A z‖², not the value of the ascent.
+    The loadings, of unit length and any sign, or zero, are in the memory and dtype of the matrix, non-zero on the
+    support at the end of the ascent (up to rounding). The objective is μ²‖A z‖², not the value of the ascent.
     """
 
     Z: Array
@@ -111,6 +138,11 @@ def refit_and_swap(
     settings : AscentSettings
     local_search : bool
         Whether to swap; otherwise the component is only refitted.
+
+    Returns
+    -------
+    RefittedComponent
+        The one of the largest objective, of equal ones the first, by the order of `results`.
     """
     swaps = RefittedSwaps(problem, settings)
     by_support: dict[bytes, AscentResult] = {}
@@ -125,12 +157,18 @@ def refit_and_swap(
 
 
 def _encode_support(Z: Array) -> bytes:
-    """Return the indices of the non-zero loadings Z of one component, (n, 1), as a key of a dictionary."""
+    """Return the increasing indices of the non-zero loadings Z of one component, (n, 1), as a key of a dictionary.
+
+    It equals ``support.tobytes()`` of a sorted support whose indices have the default integer type.
+    """
     return bytes(to_host(np.flatnonzero(Z[:, 0])).tobytes())
 
 
 def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
-    """Refit one component on the support at the end of an ascent; an empty support gives zero loadings."""
+    """Refit one component on the support at the end of an ascent; an empty support gives zero loadings.
+
+    The problem has one unit of ℓ2 variance and either sign. The refit starts from the loadings of the ascent.
+    """
     z = problem.compute_loadings(result.point)[:, 0]
     loadings, variance = refit_unit(problem.operator, to_host(np.flatnonzero(z)), z)
     return RefittedComponent(loadings[:, None], variance * float(problem.mu[0]) ** 2, result)
@@ -140,7 +178,9 @@ def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
 class RefittedSwaps:
     """Neighbourhood of a refitted component: swaps among the most correlated variables, then an ascent.
 
-    A component on one of the `searched_supports` has no better neighbour: it was searched from there before.
+    A component on one of the `searched_supports` has no better neighbour: it was searched from there before. The set
+    grows with every search, so that one object serves all searches of one problem, which has a cardinality constraint,
+    one unit of ℓ2 variance and either sign.
     """
 
     problem: Problem
@@ -148,7 +188,10 @@ class RefittedSwaps:
     searched_supports: set[bytes] = field(default_factory=set)
 
     def find_better(self, current: RefittedComponent) -> RefittedComponent | None:
-        """Return the component after swaps and an ascent; None if no swap raises the variance enough."""
+        """Return the component after swaps and an ascent; None if no swap raises the variance enough.
+
+        The swaps, not the ascent, are tested for a gain; the ascent that follows may leave their support.
+        """
         problem, searched = self.problem, self.searched_supports
         key = _encode_support(current.Z)
         if key in searched:
@@ -168,7 +211,7 @@ class RefittedSwaps:
 
 
 def _choose_n_candidates(support: Array, n: int) -> int:
-    """Return how many of n variables take part in the swaps of a support, those of the support included."""
+    """Return how many of n variables take part in the swaps of a support, those of the support included; at most n."""
     n_outside = min(MAX_SWAP_CANDIDATES, max(MIN_SWAP_CANDIDATES, MAX_SWAP_PAIRS // max(support.size, 1)))
     return min(n_outside + support.size, n)
 
@@ -177,7 +220,8 @@ def _swap_support_variables(problem: Problem, point: Point, z: Array) -> Array:
     """Return the support after swaps among the variables that are most correlated with the component.
 
     `point` has one unit and gives the correlations; z, (n,), are the loadings. Both are in the memory of the matrix.
-    The support is sorted and on the host: empty for z = 0, else as large as that of z unless groups are swapped.
+    Which of several equal correlations take part is not specified. The support is sorted and on the host: empty for z =
+    0, else as large as that of z unless groups are swapped.
     """
     support = to_host(np.flatnonzero(z))
     if support.size == 0:
@@ -195,8 +239,10 @@ def _swap_support_groups(
 ) -> Array:
     """Return the support after swaps of whole groups, whose candidates have about `n_candidates` variables.
 
-    `point` and z, (n,), are as in `_swap_support_variables`, on the host: rules for supports do not work on a device.
-    The support is sorted; its size may change with the groups.
+    `point` has one unit and gives the correlations, (n, 1); z, (n,), are the loadings, not all zero. Both are on the
+    host: rules for supports do not work on a device. `penalty` is that of the problem. The support is sorted, on the
+    host; its size may change with the groups. Groups of z and required ones are candidates first, then those of the
+    largest correlations, the first of equal ones.
     """
     rules = penalty.rules
     used = rules.groups_hit((z != 0)[:, None])[:, 0]
@@ -214,12 +260,12 @@ def _swap_support_groups(
 
 
 def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
-    """Add, drop or swap variables of one component under a penalty, and ascend from there, while f grows.
+    """Add, drop or swap variables of one component under a penalty, and ascend from there, while f grows enough.
 
     Parameters
     ----------
     problem : Problem
-        The problem of one component with the ℓ2 variance.
+        The problem of one component with the ℓ2 variance, a penalty at its level and no regularization.
     result : AscentResult
         The end of an ascent.
     settings : AscentSettings
@@ -227,7 +273,7 @@ def improve_penalized(problem: Problem, result: AscentResult, settings: AscentSe
     Returns
     -------
     AscentResult
-        An ascent whose value is no smaller.
+        An ascent whose value is no smaller; `result` itself if nothing better was found.
     """
     return search_locally(result, partial(find_better_penalized, problem, settings), MAX_SEARCH_ROUNDS)
 
@@ -251,7 +297,8 @@ def _find_best_move(problem: Problem, current: AscentResult) -> Array | None:
     """Return loadings, (n, 1), at which f is larger than at the end of an ascent; None if no move gives any.
 
     There is no move from a component without variables, or with more than MAX_SEARCHED_SUPPORT of them. The moves are
-    listed on the host; the loadings returned are in the memory of C.
+    listed on the host; the loadings returned are in the memory of C, of unit length. "Larger" is by a relative
+    `MIN_LARGE_SUPPORT_GAIN`, the gain that is asked of the ascent from there too.
     """
     C = current.point.C
     _, gradient = problem.penalty.evaluate(C)
@@ -282,7 +329,8 @@ def _list_moved_patterns(abs_correlations: Array, active: Array) -> Array:
     """Return the patterns, (|W|, moves), bool, of one variable dropped, added, or swapped for another.
 
     Active variables with the smallest correlations are dropped, inactive ones with the largest are added. A single
-    active variable is swapped but not dropped. `abs_correlations` and `active`, bool, are (|W|,), on the host.
+    active variable is swapped but not dropped. `abs_correlations` and `active`, bool, are (|W|,), on the host, with at
+    least one active. There may be no move. The order of the columns decides between moves of equal value.
     """
     order = np.argsort(abs_correlations, kind="stable")
     out = order[active[order]][:MAX_TRIAL_MOVES]
@@ -315,14 +363,15 @@ def swap_test(S: Array, support: Array, outside: Array) -> tuple[float, Array, A
     S : ndarray of shape (n, n)
         Symmetric, on the host.
     support, outside : ndarray of int
-        The k ≥ 1 variables P of the support, and the variables J that may come in, none of them in P.
+        The k ≥ 1 variables P of the support, in any order, and the variables J that may come in, none of them in P; J
+        may be empty.
 
     Returns
     -------
     value : float
         λ.
     u : ndarray of shape (k,)
-        The loadings on the support.
+        The loadings on the support, in its order, of unit length and any sign.
     slack : ndarray of shape (k, |J|)
         Negative where the swap raises λ.
 
@@ -343,9 +392,10 @@ def batched_swap_test(S_inside: Array, S_cross: Array, outside_variances: Array)
     """Compute `swap_test` for many supports: from S[support, support], S[support, outside] and the diagonal outside.
 
     Leading axes, of `S_inside`, (..., k, k), `S_cross`, (..., k, J), and `outside_variances`, (..., J), hold the
-    supports, k ≥ 1. S need not be semidefinite. The
-    result has the shapes (...), (..., k) and (..., k, J). The variables outside may include those of the support: their
-    slack means nothing, and the caller overwrites it.
+    supports, k ≥ 1. All are float64 on the host and are not changed. S need not be semidefinite. The results, the
+    largest eigenvalue, its unit eigenvector and the slack, negative where a swap raises that eigenvalue, have the
+    shapes (...), (..., k) and (..., k, J). The variables outside may include those of the support: their slack means
+    nothing, and the caller overwrites it.
     """
     w, U = np.linalg.eigh(S_inside)
     value, u = w[..., -1], U[..., -1:]  # (...), (..., k, 1)
@@ -384,7 +434,9 @@ def swap_search(S: Array, support: Array) -> Array:
 def find_better_swap(S: Array, support: Array) -> Array | None:
     """Return the support, (k,), after the best of the swaps that pass the test, sorted; None if none raises λmax.
 
-    S, (n, n), is float64. For a large support the best of the candidates may be many swaps at once.
+    S, (n, n), is float64 and symmetric; `support` are k ≥ 1 distinct positions in any order and is not changed. For a
+    large support the best of the candidates may be many swaps at once. λmax must rise by a relative
+    `get_min_swap_gain`.
     """
     is_outside = np.ones(len(S), bool)
     is_outside[support] = False
@@ -407,7 +459,7 @@ def lower_bound_variance(S: Array, support: Array, start_loadings: Array) -> flo
 
     It is cheaper than the eigenvalue (two components of 500 variables in noise of 200 × 1500 take 2.5 instead of
     5.0 s), and enough to show that a swap helps. `start_loadings`, (k,), belong to the positions of `support`, (k,):
-    before a swap, to the variables that are replaced at the same positions.
+    before a swap, to the variables that are replaced at the same positions. So the order of `support` matters.
     """
     P = S[np.ix_(support, support)]
     z = start_loadings
@@ -424,10 +476,11 @@ def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
     """Return supports to try: each of the best swaps alone, and for a large support many of them at once.
 
     `slack`, (k, |J|), is that of `swap_test` for `support`, (k,), and `outside`, (|J|,). The supports are not sorted: a
-    variable that comes in takes the place of the one that goes out. The list is empty if no slack is negative.
+    variable that comes in takes the place of the one that goes out, so that loadings of the old support fit the new
+    one. The list is empty if no slack is negative.
     """
     helpful = np.flatnonzero(slack < 0)
-    helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: 8 * support.size]]
+    helpful = helpful[np.argsort(slack.ravel()[helpful], kind="stable")[: MAX_HELPFUL_PER_VARIABLE * support.size]]
     out, into = np.unravel_index(helpful, slack.shape)
     tried = [np.array([t]) for t in range(min(out.size, MAX_TRIED_SWAPS))]
     if support.size > MAX_SINGLE_SWAP_SUPPORT:
@@ -443,7 +496,8 @@ def _propose_swaps(slack: Array, support: Array, outside: Array) -> list[Array]:
 def _select_disjoint_swaps(out: Array, into: Array) -> Array:
     """Return positions of swaps in which no variable goes or comes twice, the best first.
 
-    `out` and `into`, (n_swaps,), are the variables of each swap, the best swap first.
+    `out` and `into`, (n_swaps,), are the variables of each swap, the best swap first. The positions, of int, increase;
+    a swap is left out if a better one has used one of its variables.
     """
     seen: set[tuple[str, int]] = set()
     selected = []
@@ -462,7 +516,7 @@ def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_
     S : ndarray of float64 of shape (n, n)
         Covariance of the candidate variables.
     chosen_groups : ndarray of bool of shape (g,)
-        Groups to start from, admissible at the limit.
+        Groups to start from: all required ones among the candidates, and within the limit.
     rules : SupportRules
         Rules of a single component for the candidates.
     cost_limit : float
@@ -471,6 +525,7 @@ def group_swap_search(S: Array, chosen_groups: Array, rules: SupportRules, cost_
     Returns
     -------
     ndarray of bool of shape (g,)
+        The groups after the swaps, within the limit; `chosen_groups` itself if no swap helps.
     """
     multiplications_per_move = 4 * S.size * (1 + int(np.count_nonzero(chosen_groups)))
     max_moves = max(2, int(MAX_GROUP_MULTIPLICATIONS / multiplications_per_move))

@@ -3,7 +3,23 @@
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
 has m units. Z, (n, m), are loadings, and C, (n, m), the weighted correlations of a `Point` of the problem with the
 variables. A pattern, (n, m), bool, has the variables of each unit that may have a non-zero loading. These arrays are
-where the matrix is, on the host or a device. W are sorted indices of variables on the host.
+where the matrix is, on the host or a device, in its dtype. W are sorted indices of variables on the host.
+
+- `Operator`: ``column_norms``, (n,), tells by its memory and dtype those of the matrix; ``to_backend`` moves an array
+  there; ``restrict(W).operator`` is the matrix of some columns, gathered once, perhaps a Gram matrix on the host;
+  ``take(W)`` is that matrix with its samples.
+- `Problem`: ``operator``; ``penalty``; ``mu``, the weights, (m,); ``sample_set``, the set of X, whose
+  ``needs_only_gram`` is false only for the cube of ℓ1 variance; ``is_single_l2_unit``, whether there is one unit of
+  variance ‖A z‖₂², also with non-negative loadings; ``compute_loadings(point)``, unit loadings Z at a point, zero where
+  nothing is active.
+- `Penalty`: ``is_nonnegative``; ``has_loading_bound``, whether loadings have a bound besides that on their norm;
+  ``with_sign(other)``, the penalty `other` with this sign constraint. `FixedSupport` is the penalty of a pattern.
+- ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx]; ``normalize_columns(Z)`` has unit or
+  zero columns. ``maximize`` runs an ascent, for which a `CorrelationStart`, C alone, is start enough.
+- ``compute_leading_components(operator, 1, idx, start)`` gives unit loadings, (|idx|, 1), and variances, (1,), both on
+  the host; ``embed_rows(Z, idx, n, like)`` puts rows into n rows of zeros, in the memory of `like`. `Scores` computes
+  adjusted variances, (m,) on the host: what each component adds to those of larger variance; ``from_loadings`` takes Z
+  where the matrix is. ``problem.feasible_set`` and ``problem.objective`` are what `maximize` needs to ascend.
 """
 
 from __future__ import annotations
@@ -25,13 +41,17 @@ from gpower.solvers.ascent import AscentState, maximize
 
 #: Relative growth of the objective at which a refit changes from accelerated to plain steps.
 REFIT_TOL = 1e-12
+#: Largest change of a loading at which the plain steps end, as a share of the tolerance of the ascent, and at least as
+#: a multiple of the machine precision.
+LOADING_CHANGE_PER_TOL, MIN_LOADING_CHANGE_FACTOR = 1e-4, 16
 
 
 def refit_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
     """Return the loadings of largest variance on a support, (n,), and their variance [JNRS10, equation (28)].
 
-    Loadings near the result, `start` of shape (n,), save iterations. `support` are sorted indices on the host; the
-    result is in the memory of the matrix, and zero for an empty support.
+    Loadings near the result, `start` of shape (n,) in the memory of the matrix, save iterations. `support` are
+    increasing indices on the host; the loadings, of unit length and any sign, are in the memory of the matrix. They,
+    and the variance ‖A z‖₂², without a weight μ, are zero for an empty support.
     """
     if support.size == 0:
         return np.zeros_like(operator.column_norms), 0.0
@@ -46,9 +66,9 @@ def refit_pattern(
     """Return loadings on a pattern, (n, m), found by the alternating scheme [JNRS10, Algorithm 6] from a point.
 
     The objective is the sum of norms (`power=1`, as in the paper) or of squared norms (`power=2`, the variance). The
-    loadings satisfy the other requirements of the problem too: non-negative loadings, ℓ1 variance; a regularization is
-    left out. `pattern`, (n, m), bool, and the result are in the memory of the matrix. The result is zero in a unit with
-    an empty pattern. Of `start` only the correlations C, (n, m), are used.
+    loadings, of unit length, satisfy the other requirements of the problem too: non-negative loadings, ℓ1 variance; a
+    regularization is left out. `pattern`, (n, m), bool, and the result are in the memory of the matrix. The result is
+    zero in a unit with an empty pattern. Of `start` only the correlations C, (n, m), are used.
 
     `tol` is the tolerance of the ascent before: the refit ends when no loading changes by more than 1e-4·tol, or after
     `max_iter` accelerated and as many plain steps.
@@ -65,7 +85,7 @@ def refit_pattern(
     inner_start = CorrelationStart(operator.to_backend(take_rows(start.C, W)))
     result = maximize(objective, feasible_set, inner_start, tol=REFIT_TOL, max_iter=max_iter, acceleration=True)
     # The error of the value is the square of that of the point: make plain steps until the loadings stop moving.
-    stall = StallCallback(inner.compute_loadings, 1e-4 * tol)
+    stall = StallCallback(inner.compute_loadings, LOADING_CHANGE_PER_TOL * tol)
     result = maximize(objective, feasible_set, result.point, tol=-1.0, max_iter=max_iter, callback=stall)
     return embed_rows(inner.compute_loadings(result.point), W, n, like)
 
@@ -82,11 +102,14 @@ class StallCallback:
         self.last_loadings: Array | float = np.inf
 
     def __call__(self, state: AscentState) -> bool:
-        """Return whether the loadings are those of the last step; False at the first step."""
+        """Return whether the loadings are those of the last step; False at the first step.
+
+        The loadings are remembered: use one object for one ascent.
+        """
         Z = self.compute_loadings(state.point)
         change = np.max(np.abs(Z - self.last_loadings))
         self.last_loadings = Z
-        return bool(change <= max(self.max_change, 16 * float(np.finfo(Z.dtype).eps)))
+        return bool(change <= max(self.max_change, MIN_LOADING_CHANGE_FACTOR * float(np.finfo(Z.dtype).eps)))
 
 
 @dataclass(frozen=True)
@@ -108,7 +131,7 @@ class RefitSpec:
     is_automatic: bool = False
 
     def choose_powers(self, problem: Problem) -> tuple[int, ...]:
-        """Return the powers to try for a problem."""
+        """Return the powers to try for a problem, each 1 or 2; an empty tuple for no refit."""
         if not self.is_automatic:
             return self.powers
         if problem.penalty.has_loading_bound:
@@ -129,20 +152,24 @@ def refit_loadings(
 ) -> Array:
     """Return unit loadings, (n, m), on a pattern, by default that of the variables active at a point.
 
-    A single unit of ℓ2 variance and either sign is refitted by the rank-one SVD, for any power.
+    A single unit of ℓ2 variance and either sign is refitted by the rank-one SVD, for any power. The signs of the result
+    are arbitrary unless loadings must be non-negative. Without a refit the loadings at the point are cut to the pattern
+    and normalised.
 
     Parameters
     ----------
     problem : Problem
+        The problem at its level; only its penalty tells what is active.
     point : Point
         The end of the ascent.
     refit_spec : RefitSpec
+        Whether and how to refit.
     pattern : ndarray of bool of shape (n, m), optional
         In the memory of the matrix, as are the loadings. A unit with an empty pattern gets zero loadings.
     tol : float
         Tolerance of the ascent; a refit by steps ends when no loading changes by more than a ten-thousandth of it.
     max_iter : int
-        Largest number of steps of a refit.
+        Largest number of steps of a refit, counted twice: accelerated and plain.
     """
     Z = problem.compute_loadings(point)
     powers = refit_spec.choose_powers(problem)

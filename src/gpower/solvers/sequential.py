@@ -18,9 +18,47 @@ No column leaves W, so the rounds end. If the sketch does not contain the first 
 has separate starts on its deflated matrix.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. Z has
-shape (n, m): loadings of m components, each column of unit length or zero; a unit is one component with (n, 1).
-C, (n, 1), are the correlations Aᵀx of all columns with a component's unit vector x along A z, on the matrix deflated by
-the components before it, and T, (n, 1), the gradient of the penalty at C, not zero where a variable is active.
+shape (n, m): loadings of m components, each column of unit length or zero; a unit is one component, a `ComponentResult`
+with loadings (n, 1). C, (n, 1), are the correlations Aᵀx of all columns with a component's unit vector x along A z, on
+the matrix deflated by the components before it, and T, (n, 1), the gradient of the penalty at C, not zero where a
+variable is active. Column indices, such as those of W, are on the host and increasing unless a docstring says so.
+
+- `Operator`: ``column_norms``, (n,), and products are where the matrix is, in its dtype; ``norm_tolerance`` is the norm
+  that rounding gives to a zero column; ``has_samples`` is false for a covariance; ``gram(idx)`` is the covariance of
+  some columns, on the host; ``counter`` counts passes. ``restrict(W).operator`` is the matrix of some columns, gathered
+  once, perhaps a Gram matrix on the host: loadings must be moved to its memory. Its ``container`` knows what is cheap:
+  ``should_use_covariance``, that the covariance is much smaller than the matrix (always false on a device);
+  ``max_gram_columns``, of how many columns a Gram matrix takes little memory; ``max_gram_share``, up to which n/p a
+  Gram matrix is faster than the samples.
+- `FitSpec`, the specification of a fit: ``mu``, one weight for each component; ``sparsity``, kind and ``levels``;
+  ``cardinalities``, (m,) numbers of variables or groups, empty without them; ``constraint`` between components;
+  ``is_block``; ``start_loadings``, (n, m), of a warm start, or None; ``deflation``, the rule;
+  ``should_share_rounds(operator)``, whether rounds on a shared working set pay; ``needs_samples``, whether a covariance
+  is not enough; ``select_unit(j)``, the specification of component j alone; ``restrict(W)``, that of some columns;
+  ``local_search`` and ``n_init``, the least number of starts or None; ``should_maximize_total_variance``, of a block;
+  ``estimate_sequential_passes()``, about how many matrix-vector products components on their own take;
+  ``with_start_loadings(Z)``, that with a warm start at Z, in any memory and dtype, and the old start as the fallback.
+- ``sparsity.compute_gamma(norms, mu)`` is the absolute γ, float64 on the host, NaN for a kind without γ;
+  ``make_penalty(gamma)`` is the penalty at that γ, in the dtype of γ; ``sample_set.compute_max_correlations(A)`` are
+  the column norms here, (n,), and ``make_problem(operator, norms, mu)`` is the problem of one unit.
+- `ComponentResult`: ``from_loadings(Z, gamma)`` is one that no ascent found, and ``concatenate(units)`` puts components
+  side by side, (n, m). ``Z``; ``gamma``, (1,) for a unit; ``ascent_loadings``, (n, 1) before the refit, or None if Z is
+  to be used; ``restrict(W, operator)`` and ``embed(W, operator)`` take the loadings to some columns of an operator and
+  back, in the memory of that operator.
+- ``deflation.deflated_correlations(operator, Z, view)`` gives C and the column norms, both (n, m), of each component on
+  the matrix without those before it: Z is removed, and the unit vectors are along the scores of `view`.
+- Solvers: ``solve_component`` finds one component, or a block, of a matrix as it is; ``solve_in_turn`` finds components
+  one after the other, known ones first, and returns a list of units; ``make_module_starts`` is a `Point` with a start
+  in each column of C, (n, count); ``solve_constrained`` improves components until they satisfy the constraint, or
+  raises ValueError; ``maximize_block_variance`` is the better of two sets of components; ``zero_units_beyond_rank``
+  leaves out those that only duplicate others. `CandidateStarts` is a start at the best of several loadings, on the
+  host.
+- Arrays: ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx], ``embed_rows(Z, idx, n)`` has Z
+  at rows `idx` of n rows of zeros; ``max_or_zero`` is the largest of non-negative values, 0.0 for none;
+  ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding.
+- `Penalty`: ``evaluate(C)`` gives values and the gradient T; ``max_cardinality``, in variables, 0 if unknown;
+  ``start_score(norms)``, (n,), is zero for columns that may not be starts; ``support_rules`` is None without rules, and
+  ``group_members(i)`` of the rules are the variables of the group of variable i.
 """
 
 from __future__ import annotations
@@ -45,8 +83,12 @@ from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, sele
 
 #: Candidates from single columns that race with those of the sketch, and the columns of their working sets together.
 MAX_CANDIDATES, MIN_CANDIDATES, MAX_CANDIDATE_COLUMNS = 48, 8, 2400
+#: Share of the columns of the largest round that candidates may fill; the rest is for the components of the sketch.
+CANDIDATE_COLUMN_SHARE = 0.8
 #: Columns most correlated with a component among which its variables may be swapped.
 MAX_NEIGHBOUR_COLUMNS = 384
+#: Multiple of the machine precision: relative difference up to which two values of γ are equal.
+GAMMA_ROUNDING_FACTOR = 64
 #: Columns whose Gram matrix (72 MB) is small on any machine.
 MAX_SMALL_GRAM_COLUMNS = 3000
 
@@ -58,10 +100,12 @@ class SolverState:
     Attributes
     ----------
     units : tuple of ComponentResult
-        The components found so far, each with loadings (n_features, 1); on the host if they come from a sketch, else in
-        the memory of the matrix.
+        Components with loadings (n_features, 1). With a working set, and after the rounds, these are all m components
+        of the fit, of which only the first `n_final` are final; the others show where to start. Without rounds they are
+        the final ones only. Loadings are on the host if the units come from a sketch, where one is final only if no
+        variable is active in it, else in the memory of the matrix.
     n_final : int
-        How many of them, from the first on, are final.
+        How many of them, from the first on, are final: later steps do not change them.
     working_set : ndarray of int
         The shared working set W, sorted column indices on the host; empty where components are found without one.
     """
@@ -81,7 +125,7 @@ class SolverState:
         return np.hstack([unit.Z for unit in self.units])
 
 
-#: Called with the state after each round or each component.
+#: Called with the state before each round and after each component found without rounds; the result is not used.
 ProgressCallback = Callable[[SolverState], object]
 
 
@@ -103,9 +147,9 @@ def solve_all_components(
     rng : RandomState
         Source of random starts.
     state : SolverState, optional
-        Where an earlier fit of the same problem stopped; only for components in sequence.
+        Where an earlier fit of the same problem stopped; not for a block.
     on_progress : callable, optional
-        Called with the state after each round or each component found in sequence.
+        Called with the state before each round and after each component found without rounds; not for a block.
 
     Returns
     -------
@@ -127,7 +171,11 @@ def solve_all_components(
 
 
 def _solve_block(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> ComponentResult:
-    """Find all components of a block, those beyond the rank of the data zero; (n, m), in the memory of the matrix."""
+    """Find all components of a block, those beyond the rank of the data zero; (n, m), in the memory of the matrix.
+
+    `spec` has no constraint. If it asks for the largest total variance, the block competes with components found in
+    sequence with weights of one and Schur deflation, both improved together.
+    """
     block = solve_component(operator, spec, rng)
     if spec.should_maximize_total_variance:
         sequential_spec = replace(
@@ -157,7 +205,7 @@ def solve_sequential(
     state : SolverState, optional
         Where an earlier fit of the same problem stopped.
     on_progress : callable, optional
-        Called with the state after each round or each component.
+        Called with the state before each round and after each component found without rounds.
 
     Returns
     -------
@@ -193,8 +241,13 @@ def _solve_remaining(
 ) -> SolverState:
     """Find the components that are not final on the whole matrix, or on its covariance where that is cheaper.
 
-    They start where they were, if all components have loadings. All components of the state returned are final, and it
-    has no working set.
+    If `state.units` are all m components, those that are not final start where they were; otherwise they start anew.
+    All components of the state returned are final, and it has no working set. A covariance replaces the matrix only on
+    the host (`should_use_covariance` is false on a device), so that the final loadings, which are in the memory of the
+    matrix, need not be moved; start loadings may be in any memory.
+
+    Without `on_progress`, `solve_in_turn` is called without its callback, and then deflates by cached columns: the
+    result agrees with that of a fit with `on_progress` up to rounding.
     """
     n = operator.shape[1]
     is_gram_cheap = n <= GRAM_COLUMNS_PER_PASS * spec.estimate_sequential_passes() and not spec.needs_samples
@@ -204,6 +257,7 @@ def _solve_remaining(
         spec = spec.with_start_loadings(state.Z)
 
     def make_state(units: Sequence[ComponentResult]) -> SolverState:
+        """Return the state in which `units`, the first components, are final and the others are where they were."""
         return SolverState((*units, *state.units[len(units) :]), len(units))
 
     on_units = None if on_progress is None else lambda units: on_progress(make_state(units))
@@ -220,8 +274,12 @@ class CandidateLoadings(NamedTuple):
 def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SolverState:
     """Return the state after the first round: the warm start, or components from the sketch and from candidates.
 
-    The state is empty if the components share no structure; see `solve_on_sketch`. Warm-start loadings, (n, m), must
-    be in the memory of the matrix.
+    `spec` must accept rounds (`should_share_rounds`), and the matrix has variance. The state returned has all m
+    components and a working set, or is empty. It is empty if the components share no structure; see `solve_on_sketch`.
+    Warm-start loadings, (n, m), must be in the memory of the matrix, and every column non-zero. `solve_on_sketch` gives
+    ``units`` with loadings on the host, ``matrix``, the sketch, an operator of the same n columns on the host,
+    ``max_columns`` for a working set, and ``screened``, the matrix to screen for candidates, the sketch or the matrix
+    itself.
     """
     if spec.start_loadings is not None:
         gamma = spec.sparsity.compute_gamma(operator.column_norms, np.ones(len(spec.mu)))
@@ -238,8 +296,9 @@ def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomSt
 def _find_candidates(screened: Operator, spec: FitSpec, max_columns: int) -> CandidateLoadings:
     """Find loadings from single columns of a matrix or its sketch, for the component with the largest cardinality.
 
-    Without cardinalities it is the first component. The matrix is not deflated. The working sets of the candidates have
-    about `max_columns` columns together.
+    Without cardinalities it is the first component. The matrix is not deflated, on the host or a device, and at least
+    one column norm is positive. The working sets of the candidates have about `max_columns` columns together, but there
+    are at least `MIN_CANDIDATES`. Duplicates are possible, and the order of the candidates does not matter.
     """
     first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
     norms = first.sparsity.sample_set.compute_max_correlations(screened)
@@ -256,8 +315,8 @@ def _find_candidates(screened: Operator, spec: FitSpec, max_columns: int) -> Can
 
 
 def _compute_max_candidate_columns(operator: Operator) -> int:
-    """Return how many columns the working sets of all candidates may have together."""
-    n_shared = 0.8 * MAX_SHARED_COLUMN_SHARE * operator.shape[1]
+    """Return how many columns the working sets of all candidates may have together, so that a round still pays."""
+    n_shared = CANDIDATE_COLUMN_SHARE * MAX_SHARED_COLUMN_SHARE * operator.shape[1]
     return int(min(MAX_CANDIDATE_COLUMNS, n_shared, operator.container.max_gram_columns // 2))
 
 
@@ -266,7 +325,9 @@ def _run_first_round(
 ) -> SolverState:
     """Solve on the columns of the sketch's components and of the candidates, each component from the best of both.
 
-    `state` is that of the sketch. It is returned unchanged if these columns are too many for a round.
+    `state` has all m components of the sketch, with loadings on the host, and a working set. It is returned unchanged
+    if these columns are too many for a round. The loadings of the state returned otherwise are in the memory of the
+    matrix.
     """
     m = len(spec.mu)
     W = np.union1d(state.working_set, candidates.columns)
@@ -282,7 +343,10 @@ def _run_first_round(
 
 
 def _compute_max_round_columns(operator: Operator) -> float:
-    """Return the number of columns above which a round would take as much time or memory as the whole matrix."""
+    """Return the number of columns above which a round would take as much time or memory as the whole matrix.
+
+    It need not be whole.
+    """
     n_affordable = max(MAX_SMALL_GRAM_COLUMNS, operator.container.max_gram_columns)
     return min(MAX_SHARED_COLUMN_SHARE * operator.shape[1], n_affordable)
 
@@ -290,7 +354,9 @@ def _compute_max_round_columns(operator: Operator) -> float:
 def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.random.RandomState) -> SolverState:
     """Solve on the working set for the components that are not final, then check them on the whole matrix.
 
-    If the working set is too large for a round, return the state without it, so that the rounds end.
+    `state` has a working set and all m components, of which the first `n_final` < m are final and do not change. If the
+    working set is too large for a round, return the state without it, so that the rounds end. Otherwise the working set
+    of the result contains the old one, and at least as many components are final.
     """
     W = state.working_set
     n = operator.shape[1]
@@ -318,8 +384,9 @@ def _check_units(
 ) -> SolverState:
     """Check components found on the columns W with one product, and return the state with the enlarged working set.
 
-    Without W, every component contributes a working set of its own, of `min_columns` to `max_columns` columns. The
-    components before the first one that misses a column are final.
+    Without W, every component contributes a working set of its own, of `min_columns` to `max_columns` columns; then a
+    component is final only if no variable can be active in it. The components before the first one that misses a column
+    are final, because the matrix of each depends on those before it alone.
 
     Parameters
     ----------
@@ -328,7 +395,7 @@ def _check_units(
     spec : FitSpec
         The specification of all components, for all n columns.
     units : tuple of ComponentResult
-        All components, with loadings (n, 1) in the memory of the matrix.
+        All m ≥ 1 components in sequence, with loadings (n, 1) in the memory of the matrix, of any floating dtype.
     W : ndarray of int, optional
         The columns on which the components were found, on the host.
     min_columns, max_columns : int
@@ -364,9 +431,10 @@ def _find_missing_columns(
     spec : FitSpec
         The specification of this component alone, for all n columns.
     unit : ComponentResult
-        The component; its γ, (1,), is NaN for a sparsity without γ, on which then no column can depend.
+        The component; its γ, (1,), is NaN for a sparsity without γ, on which then no column can depend. Its loadings
+        may be on a device: only whether they are all zero is read.
     C : ndarray of shape (n, 1)
-        Correlations of the component on its deflated matrix, on the host.
+        Correlations of the component on its deflated matrix, on the host, in the dtype of the matrix.
     norms : ndarray of shape (n,)
         Norms of the columns of the deflated matrix, on the host.
     is_outside : ndarray of bool of shape (n,)
@@ -387,7 +455,8 @@ def _find_missing_columns(
     if np.any((T[:, 0] != 0) & is_outside):
         columns = select_working_set(penalty, C, T, *size_limits)
     norms_outside = np.where(is_outside, norms, 0)
-    rounding = 64 * float(np.finfo(C.dtype).eps)  # columns of equal norm must not cause another round
+    # Columns of equal norm must not cause another round.
+    rounding = GAMMA_ROUNDING_FACTOR * float(np.finfo(C.dtype).eps)
     if np.any(spec.sparsity.compute_gamma(norms_outside, np.ones(1)) > unit.gamma * (1 + rounding)):
         longest = stable_argmax(penalty.start_score(norms_outside))
         rules = penalty.support_rules

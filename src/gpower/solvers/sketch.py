@@ -7,6 +7,34 @@ Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`: ``c
 (n, m), and ``correlate(Y)`` is AᵀY for sample-space vectors Y of shape (p, m). Both results are where the matrix is, on
 the host or a device, in its dtype. A covariance AᵀA is an operator too: it has p = n and no samples, and Y contains
 coefficients u of vectors A u. A sketch has `rows` samples and the same n columns. Loadings Z are (n, m).
+
+- `Operator`: ``column_norms``, (n,), where the matrix is, in its dtype; ``columns(idx)``, columns as sample-space
+  vectors; ``inner(X, Y, C)``, XᵀY on the host, with C = AᵀY only needed for a covariance; ``to_backend(T)``, T where
+  the matrix is; ``take(idx)``, the operator of some columns; ``max_cached_columns``, how many may be gathered;
+  ``has_samples``, false for a covariance. ``container.wrap_array(Y)`` makes a container of an array in the same memory,
+  ``prepare(double_sums=True)`` lets its sums be added in float64, and its ``gram(...)`` is then YᵀY.
+- `FitSpec`, the specification of a fit: ``mu``, one weight for each component; ``n_init``, the least number of starts
+  or None; ``cardinalities``, (m,) numbers, empty without them; ``sparsity.penalty_family.support_rules``, None without
+  rules; ``select_unit(j)`` is the specification of component j alone, ``restrict(idx)`` that of some columns.
+- `SupportRules`: ``required``, (g, ·), the groups that every support has; ``broadcast_to_variables`` takes values of
+  groups to variables, (n, ·); ``usable_variables``, (n,), mask of the variables that are not excluded everywhere.
+- `ComponentResult`, one component: ``Z``, (n, 1); ``objective``, (1,) on the host, the squared norm of the scores for a
+  cardinality, less for a penalty; ``embed(columns, operator)`` takes loadings of some columns to all columns.
+- A `Problem` of one unit: ``as_batch(s)`` is that of s independent starts, ``feasible_set.make_point(X)`` normalises
+  vectors X, (p, s), and takes their correlations; ``penalty.start_score(norms)``, (n,), is zero for columns that may
+  not be starts, ``penalty.evaluate(C)`` gives the value of each start, and ``penalty.max_cardinality`` is the largest
+  number of variables, 0 if unknown. ``sparsity.make_penalty(gamma)`` makes a penalty; here γ is not read. A
+  `StartContext` has the problem, its norms, a random generator and the ``callback`` of the races.
+- Starts: ``make_unit_starts(problem, norms, count, rng)`` is a `Point` with up to `count` starts of one unit, the most
+  promising first; ``race_starts`` returns the best few, a list of points of one unit; ``compute_shared_variance`` are
+  estimates of ‖Aᵀaᵢ‖², (n,), up to a factor; ``compute_squared_norms(operator, Y)`` are squared norms, (s,) on the
+  host.
+- Solvers: ``solve_component`` finds one component of a matrix, ``solve_in_turn`` a list of them, known ones first. -
+  Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is, ``take_rows(x,
+  idx)`` a copy of x[idx]; ``max_or_zero`` is the largest of non-negative values, 0.0 for none; ``safe_reciprocal`` is
+  1/x, and 0 for x = 0. ``DataMatrix(DenseMatrix(B))`` is the operator of an array on the host.
+- ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``find_largest_rows(v,
+  k)`` gives the rows of the k largest values of each column of v, in any order.
 """
 
 from __future__ import annotations
@@ -114,7 +142,7 @@ class Sketch:
     def compute_variance_share(self, z: Array) -> float:
         """Return the share of the variance of loadings z, (n, 1), that the sketch preserves; 1 for zero variance.
 
-        z may be on the host or on the device, of any floating dtype.
+        z may be on the host or on the device, of any floating dtype and length. The share exceeds 1 only by rounding.
         """
         sketched, total = (
             float(compute_squared_norms(A, A.combine(A.to_backend(z.astype(A.dtype))))[0])
@@ -126,7 +154,8 @@ class Sketch:
         """Return the indices of up to `max_columns` columns of the largest shared squared norms, sorted.
 
         Columns outside of the mask `usable`, (n,), on the host, are returned only if there are too few inside.
-        `max_columns` is at least 1 and may exceed n.
+        `max_columns` is at least 1 and may exceed n. The indices are increasing, on the host; which of equal norms are
+        chosen is not specified.
         """
         squares = self.matrix.column_norms.astype(np.float64) ** 2 - self.unshared_norms_sq
         squares = squares if usable is None else np.where(usable, squares, -np.inf)
@@ -142,7 +171,8 @@ class Sketch:
 def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
     """Return a sketch of a matrix, usually in single precision, or the matrix in host memory if it has few samples.
 
-    A sketch has `n_components` + OVERSAMPLING rows, or fewer for a smaller matrix. One number is drawn from `rng`.
+    A sketch has `n_components` + OVERSAMPLING rows, or fewer for a smaller matrix. One number is drawn from `rng`. The
+    matrix has at least one positive column norm; it may be on a device, the sketch is on the host.
     """
     n, rows = operator.shape[1], n_components + OVERSAMPLING
     random = np.random.default_rng(rng.randint(2**31))  # far faster than RandomState
@@ -169,7 +199,8 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     """Return the sketch QᵀA, (rows, n), on the host, where Q is an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
-    T, (n, rows), is in the memory of the matrix, of its dtype.
+    T, (n, rows), is in the memory of the matrix, of its dtype, and is not changed. The sketch is divided by its `scale`
+    and is in single precision, if that can represent the norms of half of the columns, else in the dtype of the matrix.
     """
     C = _apply_power_iteration(operator, T)
     largest = max_or_zero(operator.column_norms)
@@ -182,10 +213,11 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
 
 
 def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> float:
-    """Return the `hidden_variance` of the sketch B, (rows, n), on the host, of a matrix divided by `scale`.
+    """Return the `hidden_variance` of the sketch B, (rows, n), on the host, of a matrix that was divided by `scale`.
 
     It is the square of one of the smallest singular values of the sketch (directions weaker than these are not found
-    reliably), or of the largest singular value of noise with the norm of what is left [Marchenko and Pastur 1967].
+    reliably), or of the largest singular value of noise with the norm of what is left [Marchenko and Pastur 1967]. It
+    is zero if the sketch has as many rows as the matrix has rows or columns, and then is complete.
     """
     p, n = operator.shape
     if B.shape[0] == min(p, n):
@@ -200,7 +232,7 @@ def _apply_power_iteration(operator: Operator, T: Array) -> Array:
     """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T, for T of shape (n, rows).
 
     Q is not computed: T and then AᵀY, where Y = A T, are multiplied by small matrices. Columns of Q beyond the rank of
-    Y are zero.
+    Y are zero. The result is a new array in the memory and dtype of the matrix, as T is; it takes two passes.
     """
     T = _whiten(T, _compute_gram(T))
     Y = operator.combine(T)
@@ -212,6 +244,7 @@ def _whiten(C: Array, gram: Array) -> Array:
     """Return C V w^{-1/2}, where w and V are eigenvalues and eigenvectors of `gram`, that of Y, (m, m), on the host.
 
     With Y instead of C the result would be orthonormal; so C may be Y, or AᵀY. Columns beyond the rank of Y are zero.
+    `gram` is float64; C, (any, m), may be on a device, and the result is there, in its dtype.
     """
     squares, V = np.linalg.eigh(gram)
     is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
@@ -220,13 +253,19 @@ def _whiten(C: Array, gram: Array) -> Array:
 
 
 def _compute_gram(T: Array) -> Array:
-    """Compute TᵀT, (m, m) in float64 on the host, from blocks of rows, of which only one is copied at a time."""
+    """Compute TᵀT, (m, m) in float64 on the host, from blocks of rows, of which only one is copied at a time.
+
+    T has at least one row and may be on a device, in any floating dtype.
+    """
     blocks = (T[i : i + GRAM_BLOCK_ROWS].astype(np.float64) for i in range(0, T.shape[0], GRAM_BLOCK_ROWS))
     return to_host(sum(block.T @ block for block in blocks))
 
 
 def _compute_inner_products(operator: Operator, Y: Array, C: Array) -> Array:
-    """Compute YᵀY, (m, m) in float64 on the host, where C = AᵀY; weak directions would be lost in single precision."""
+    """Compute YᵀY, (m, m) in float64 on the host, where C = AᵀY; weak directions would be lost in single precision.
+
+    Y, (p, m), are sample-space vectors of the operator; without samples the inner products are those of A Y.
+    """
     if not operator.has_samples:
         return operator.inner(Y, Y, C).astype(np.float64)
     container = operator.container.wrap_array(Y).prepare(double_sums=True)
@@ -243,6 +282,7 @@ class SketchStarts(Start):
     Attributes
     ----------
     n_starts : int
+        Number of starts of the race, at least 1.
     unshared_norms_sq : ndarray of float64 of shape (n_features,)
         Part of each squared column norm that no other column shares, on the host, as a sketch is. It is subtracted
         before columns are compared.
@@ -252,11 +292,11 @@ class SketchStarts(Start):
     unshared_norms_sq: Array
 
     def restrict(self, idx: Array) -> SketchStarts:
-        """Return the strategy for the columns `idx`."""
+        """Return the strategy for the columns `idx`, indices on the host."""
         return SketchStarts(self.n_starts, self.unshared_norms_sq[idx])
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the winner of the race."""
+        """Return the winner of the race, one point, for a problem of one unit on the host, with samples."""
         norms = np.sqrt(np.maximum(context.norms**2 - self.unshared_norms_sq, 0)).astype(context.norms.dtype)
         return [race_on_column_subset(context.problem, norms, self.n_starts, context.rng, context.callback)]
 
@@ -270,7 +310,8 @@ def race_on_column_subset(
     on standardised data with and without deflation, they are those with the largest estimates of ‖Aᵀaᵢ‖² instead.
 
     The matrix must have samples: the winners of the race are sample-space vectors, which mean the same on all columns.
-    `norms`, (n,), are column norms, here without the part that no other column shares.
+    `norms`, (n,), are column norms, here without the part that no other column shares, in the memory and dtype of the
+    matrix. `problem` has one unit; the point returned is one of it, with the correlations of all n columns.
     """
     if n_starts <= N_FINALISTS:  # too few for a race
         return _select_best_start(problem, make_unit_starts(problem, norms, n_starts, rng).X)
@@ -294,7 +335,10 @@ def race_on_column_subset(
 
 
 def _select_best_start(problem: Problem, X: Array) -> Point:
-    """Return the best of the starts X of one unit, (n_samples, n_starts), normalised, by the value of the penalty."""
+    """Return the best of the starts X of one unit, (n_samples, n_starts), normalised, by the value of the penalty.
+
+    X is of any length, at least one column, in the memory of the matrix; of values equal up to rounding the first wins.
+    """
     batch = problem.as_batch(X.shape[1])
     points = batch.feasible_set.make_point(X)
     values, _ = batch.penalty.evaluate(points.C)
@@ -318,8 +362,11 @@ class SketchSolution(NamedTuple):
 def solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomState) -> SketchSolution | None:
     """Find the components of a sketch, sharpened until it contains the first one or gains little.
 
-    Return None if there are few components and the sketch does not contain the first: each component then has separate
-    starts after every deflation. Without this rule five components of noise, 150 × 2500, explain 1.3 % less.
+    Return None if there are few components and the sketch does not contain the first: then each component gets starts
+    of its own after every deflation. In noise of 150 × 2500 five components explain 1.3 % less otherwise.
+
+    `spec` is that of all m components, of ℓ2 variance, in sequence, for the columns of `operator`, which has variance;
+    its own start is not used. `rng` is advanced.
     """
     m = len(spec.mu)
     n_starts = max(spec.n_init or 0, N_SKETCH_STARTS, N_SKETCH_STARTS_TOTAL // m)
@@ -354,7 +401,10 @@ def solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
 
 
 def _choose_sketch_columns(sketch: Sketch, spec: FitSpec) -> Array:
-    """Return the columns that starts race on, sorted: the largest shared norms among the usable, and all required."""
+    """Return the columns that starts race on, sorted: the largest shared norms among the usable, and all required.
+
+    Indices are on the host. A column of an excluded variable is among them only if there are too few others.
+    """
     rules = spec.sparsity.penalty_family.support_rules
     if rules is None:
         return sketch.choose_columns(max(MIN_SKETCH_COLUMNS, SKETCH_COLUMNS_PER_VARIABLE * sum(spec.cardinalities)))

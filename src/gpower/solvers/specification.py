@@ -15,6 +15,20 @@ Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or 
 m components; `mu`, (m,), are their weights, on the host. A block finds all components at once. γ, (m,), is the absolute
 level of a penalty in the units of the data, float64 on the host; a fraction of γ has no unit. `norms`, (n,), in the
 memory of the matrix, are the largest |aᵢᵀx| of the columns aᵢ over unit x: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube.
+
+- `Penalty`: ``at_gamma(gamma)`` and ``at_cardinality(k)`` are the same kind at another level; ``gamma_max(norms, mu)``
+  is the smallest γ at which nothing is active, (m,), float64 on the host; ``select_unit(j)`` keeps the rules of
+  component j, ``restrict(idx)`` those of some columns; ``support_rules`` is None without rules;
+  ``has_exchangeable_variables`` tells that any variable may replace any other. Rules have ``is_shared_by_units``,
+  whether they are the same for all components.
+- A sample set is the set of the units X: ``needs_only_gram`` is false only for the cube of ℓ1 variance;
+  ``adapt_to(operator)`` takes the sample weights into account.
+- A `Start` chooses the first points: ``loadings``, (n, m), of a warm start, or None; ``is_in_sample_space`` tells that
+  it needs the samples, ``is_user_chosen`` that the result must be the end of the ascent from there; ``select_unit(j)``
+  and ``restrict(idx)`` are those of one component and of some columns.
+- ``is_large_matrix(operator, settings)`` tells whether ascents use a working set of columns, by the size of the matrix
+  unless the settings say so; ``choose_auto_n_starts(operator)`` is the number of starts that the work allows.
+  ``operator.has_samples`` is false for a covariance.
 """
 
 from __future__ import annotations
@@ -92,29 +106,36 @@ class SparsitySpec(ABC):
         return False
 
     def select_unit(self, j: int) -> Self:
-        """Return the specification of component j alone."""
+        """Return the specification of component j alone, with one level, or none."""
         return replace(self, levels=self.levels[j : j + 1], penalty_family=self.penalty_family.select_unit(j))
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
         """Return the absolute γ per component, (m,), float64, on the host; NaN for a kind of sparsity without γ.
 
         `norms`, (n,), are the largest possible |aᵢᵀx| of the columns: ‖aᵢ‖₂, or for the cube Σ rₖ|aₖᵢ|. `mu`, (m,), are
-        the weights.
+        the weights, as many as levels. A γ that is sought later is zero.
         """
         return np.full(len(mu), np.nan)
 
     @abstractmethod
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
-        """Return the penalty at its level for loadings of either sign; γ is absolute, in the dtype of the data."""
+        """Return the penalty at its level for loadings of either sign; γ, (m,), is absolute, in the dtype of the data.
+
+        Kinds of sparsity without γ ignore it.
+        """
 
     def make_penalty(self, gamma: Array) -> Penalty:
-        """Return the penalty at its level, for non-negative loadings where `positive` is set."""
+        """Return the penalty at its level, for non-negative loadings where `positive` is set.
+
+        γ, (m,), is absolute, on the host, in the dtype of the data; kinds of sparsity without γ ignore it.
+        """
         return NonNegative(self.make_free_sign_penalty(gamma)) if self.positive else self.make_free_sign_penalty(gamma)
 
     def make_problem(self, operator: Operator, norms: Array, mu: Array, regularization: float = 0.0) -> Problem:
         """Return the problem on a matrix; `norms`, (n,), are the largest possible |aᵢᵀx| of its columns.
 
-        `mu`, (m,), are the weights, on the host. The penalty family must be that of the columns of `operator`.
+        `mu`, (m,), are the weights, on the host, as many as levels. The penalty family must be that of the columns of
+        `operator`. γ and weights are rounded to the dtype of the matrix.
         """
         penalty = self.make_penalty(self.compute_gamma(norms, mu).astype(operator.dtype))
         return Problem(operator, penalty, mu.astype(operator.dtype), self.sample_set.adapt_to(operator), regularization)
@@ -124,7 +145,7 @@ class SparsitySpec(ABC):
         return self.sample_set.needs_only_gram and not self.positive and self._allows_all_variables(n_features)
 
     def _allows_all_variables(self, n_features: int) -> bool:
-        """Return whether all n loadings may be non-zero at no cost."""
+        """Return whether all n loadings may be non-zero at no cost, in every component."""
         return False
 
     def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
@@ -137,7 +158,10 @@ class SparsitySpec(ABC):
         return N_BLOCK_STARTS if is_block else choose_auto_n_starts(operator)
 
     def is_costly(self, is_block: bool) -> bool:
-        """Return whether a solution without a warm start takes many ascents: of many starts, γ or cardinalities."""
+        """Return whether a solution without a warm start takes many ascents: of many starts, γ or cardinalities.
+
+        Then a shared working set pays for a single component too.
+        """
         return self.has_cardinality_levels
 
 
@@ -148,15 +172,18 @@ class PenaltyLevel(SparsitySpec):
     has_many_starts = True
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
-        """Return the fraction of the largest useful γ, (m,)."""
+        """Return the levels times the largest useful γ, (m,), float64 on the host."""
         return np.asarray(self.levels) * self.penalty_family.gamma_max(norms, mu)
 
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
-        """Return the penalty at γ."""
+        """Return the penalty at absolute γ, (m,), in the dtype of the data."""
         return self.penalty_family.at_gamma(gamma)
 
     def choose_n_starts(self, operator: Operator, is_block: bool) -> int:
-        """Return the general number, but at least `MIN_UNIT_STARTS`, or `N_SMALL_BLOCK_STARTS` on a small matrix."""
+        """Return the number for the size of the matrix, but at least `MIN_UNIT_STARTS` for a single unit.
+
+        For a block it is `N_BLOCK_STARTS`, on a small matrix, which is ascended as a whole, `N_SMALL_BLOCK_STARTS`.
+        """
         n_starts = super().choose_n_starts(operator, is_block)
         if is_block and math.prod(operator.shape) > MAX_DIRECT_ENTRIES:
             return n_starts
@@ -180,7 +207,10 @@ class ExactCardinality(SparsitySpec):
         return self.penalty_family.has_exchangeable_variables and self.sample_set.needs_only_gram
 
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
-        """Return the cardinality constraint as a penalty; γ is not used."""
+        """Return the cardinality constraint as a penalty; γ is not used.
+
+        The levels are numbers of variables, with groups numbers of groups, with a budget sums of costs.
+        """
         return self.penalty_family.at_cardinality(np.asarray(self.levels))
 
     def _allows_all_variables(self, n_features: int) -> bool:
@@ -199,11 +229,11 @@ class CalibratedPenalty(SparsitySpec):
     has_cardinality_levels = should_calibrate_gamma = True
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
-        """Return zeros: γ is not known before the calibration."""
+        """Return zeros, (m,): γ is not known before the calibration."""
         return np.zeros(len(mu))
 
     def make_free_sign_penalty(self, gamma: Array) -> Penalty:
-        """Return the penalty at γ."""
+        """Return the penalty at absolute γ, (m,), in the dtype of the data; zeros before the calibration."""
         return self.penalty_family.at_gamma(gamma)
 
     def _allows_all_variables(self, n_features: int) -> bool:
@@ -235,7 +265,9 @@ class CustomPenalty(SparsitySpec):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class MinCardinality(SparsitySpec):
-    """Sparsity by the fewest variables that explain a share of the variance of an unrestricted component.
+    """Sparsity by the fewest variables that explain a share of the variance of a component of any cardinality.
+
+    That component satisfies the sign constraint and the rules for variables too; only its cardinality is not limited.
 
     Attributes
     ----------
@@ -305,7 +337,7 @@ class FitSpec:
 
     @property
     def needs_samples(self) -> bool:
-        """Return whether the fit needs the samples, not only their covariance."""
+        """Return whether the fit needs the samples, not only their covariance: a start in sample space, ℓ1 variance."""
         has_sample_start = self.start is not None and self.start.is_in_sample_space
         return has_sample_start or not self.sparsity.sample_set.needs_only_gram
 
@@ -317,11 +349,15 @@ class FitSpec:
 
     @property
     def start_loadings(self) -> Array | None:
-        """Return the loadings of a warm start, (n_features, m), or None."""
+        """Return the loadings of a warm start, (n_features, m), in any memory, or None."""
         return None if self.start is None else self.start.loadings
 
     def should_share_rounds(self, operator: Operator) -> bool:
-        """Return whether all components are found on one shared working set, which pays on large matrices."""
+        """Return whether all components are found on one shared working set, which pays on large matrices.
+
+        A warm start is accepted only if no component of it is zero; any other start is not. γ must not be sought from a
+        warm start.
+        """
         is_warm = self.start_loadings is not None and bool(self.start_loadings.any(axis=0).all())
         accepts_start = self.start is None or (is_warm and not self.sparsity.should_calibrate_gamma)
         pays = operator.has_samples or len(self.mu) > 1  # one component of a covariance is found on all of it
@@ -341,7 +377,11 @@ class FitSpec:
         return is_sequential and sparsity.sample_set.needs_only_gram and not sparsity.is_ordinary_pca(n_features)
 
     def estimate_passes(self, n_features: int) -> int:
-        """Return the approximate number of matrix-vector products of a fit to n variables."""
+        """Return the approximate number of matrix-vector products of a fit to n variables, if the matrix is large.
+
+        One product is with A or its transpose. Rounds on a shared working set count if the cardinalities are small
+        enough for them; the data are not looked at.
+        """
         is_sparse = COLUMNS_PER_ACTIVE * sum(self.cardinalities) <= MAX_SHARED_COLUMN_SHARE * n_features
         if self._needs_many_ascents and self._can_share_rounds(n_features) and is_sparse:
             return PASSES_PER_SHARED_COLUMN * (N_EXTRA_SHARED_COLUMNS + len(self.mu))
@@ -356,37 +396,52 @@ class FitSpec:
     def cardinalities(self) -> list[int]:
         """Return the cardinalities, one per component; an empty list for other kinds of sparsity.
 
-        They are the levels, rounded down: zeros for `MinCardinality`, whose levels are shares.
+        They are the levels, rounded down: numbers of variables or of groups, costs for a budget, and zeros for
+        `MinCardinality`, whose levels are shares.
         """
         return [int(level) for level in self.sparsity.levels] if self.sparsity.has_cardinality_levels else []
 
     @property
     def should_maximize_total_variance(self) -> bool:
-        """Return whether a block maximises the variance that its components explain together."""
+        """Return whether a block maximises the variance that its components explain together.
+
+        That is a block of several components of equal weight with exact cardinalities and local search.
+        """
         is_searched = self.local_search and self.sparsity.has_exchangeable_variables
         return self.is_block and is_searched and len(set(self.mu)) == 1 < len(self.mu)
 
     @property
     def should_sort_components(self) -> bool:
-        """Return whether components may be sorted: none has its own level, weight or start."""
+        """Return whether components may be sorted: none has its own level, weight, rules or start.
+
+        A start in sample space belongs to its component; loadings of a warm start do not forbid sorting.
+        """
         rules = self.sparsity.penalty_family.support_rules
         has_one_level = len(set(self.sparsity.levels)) <= 1 and len(set(self.mu)) == 1
         has_one_rule = rules is None or rules.is_shared_by_units
         return has_one_level and has_one_rule and (self.start is None or not self.start.is_in_sample_space)
 
     def select_unit(self, j: int) -> FitSpec:
-        """Return the specification of component j alone, with weight 1."""
+        """Return the specification of component j alone, with weight 1; `is_block` stays.
+
+        The constraint stays, but is without effect on one component.
+        """
         start = None if self.start is None else self.start.select_unit(j)
         return replace(self, sparsity=self.sparsity.select_unit(j), mu=(1.0,), start=start)
 
     def with_start_loadings(self, Z: Array) -> FitSpec:
-        """Return the specification with a warm start at loadings Z, (n_features, m); the old start is the fallback."""
+        """Return the specification with a warm start at loadings Z, (n_features, m); the old start is the fallback.
+
+        Z may be in any memory, of any floating dtype and length.
+        """
         return replace(self, start=WarmStart(Z, self.start))
 
     def restrict(self, idx: Array) -> FitSpec:
         """Return the specification for the columns `idx` alone, indices on the host.
 
-        Penalty and start change, levels do not: a cardinality may then exceed the number of columns.
+        Penalty and start change, levels do not: a cardinality may then exceed the number of columns. The
+        `cardinality_spec` of a `MinCardinality` is not restricted: make no problem from such a result, but restrict
+        one.
         """
         sparsity = replace(self.sparsity, penalty_family=self.sparsity.penalty_family.restrict(idx))
         return replace(self, sparsity=sparsity, start=self.start and self.start.restrict(idx))

@@ -13,7 +13,25 @@ and ``operator.correlate(Y)`` is AᵀY. Z or T, (n, m), are loadings. A `Point` 
 problem of s independent starts of one unit, the columns of one point; ``feasible_set.make_point(Y)`` normalises Y and
 computes C by one product with the matrix. ``penalty.evaluate(C)`` gives the value of each column and the gradient,
 (n, m), which is zero for inactive variables. `norms`, (n,), are the largest |aᵢᵀx| of the columns aᵢ over unit x:
-‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube; ``penalty.start_score(norms)`` is zero for variables that may not be starts.
+‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube, where the matrix is, in its dtype.
+
+- `Operator`: ``columns(idx)`` are columns of A as sample-space vectors, (p, |idx|), a new array; ``gram(idx)`` is their
+  Gram matrix, on the host; ``squared_norms(Y, C)`` are the squared norms of Y, (m,) on the host, with C = AᵀY only
+  needed for a covariance; ``column_norms``, (n,), are the ‖aᵢ‖₂; ``norm_tolerance`` is the norm up to which a vector is
+  what rounding left; ``to_backend(Z)`` is Z where the matrix is; ``has_samples`` is false for a covariance.
+- `Penalty`: ``start_score(norms)``, (n,), is zero for variables that may not be starts; ``relaxation`` is a faster
+  upper bound by which starts are compared; values of ``evaluate`` are positive where a unit has active variables.
+- `Problem`: ``mu``, (m,), the weights; ``sample_set.needs_only_gram`` is false only for the cube.
+- Columns as starts: ``compute_column_directions(problem, idx)`` are sample-space vectors, (p, |idx|), at columns, or at
+  their groups; ``make_module_starts(problem, norms, count)`` is a `Point` of up to `count` starts at columns with
+  outstanding correlations; ``choose_better_sign(penalty, points)`` turns starts round where that is better;
+  ``ascend_briefly(problem, starts)`` is the point after a few steps, with the same columns.
+- ``compute_leading_components(operator, 1)[0]`` are the loadings of the first principal component, (n, 1), on the host.
+  ``correlate_if_needed(operator, Y)`` is AᵀY for a covariance, an empty array with samples.
+- ``to_host(x)`` is x as a NumPy array; ``max_or_zero`` is the largest of non-negative values, 0.0 for none.
+- ``asarray_like(x, values)`` returns `values` where x is, in its own dtype; ``take_rows(x, idx)`` is a copy of x[idx];
+  ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``argsort_by_value``
+  sorts host values in decreasing order, those equal up to rounding in the given order.
 """
 
 from __future__ import annotations
@@ -52,6 +70,13 @@ N_FINALISTS = 5
 MAX_PAIRED_VARIABLES = 64
 #: Number of candidates in a race for every finalist.
 CANDIDATES_PER_FINALIST = 4
+#: Relative difference up to which norms of columns are equal, and the decimals of norms relative to the largest that
+#: correspond to it.
+NORM_TIE_TOLERANCE, NORM_DECIMALS = 1e-6, 6
+#: Weight and decimals of the estimate that decides between equal norms: less than half a unit of the last decimal.
+TIE_WEIGHT, TIE_DECIMALS = 4e-7, 13
+#: Decimals to which the random keys of supports are compared: enough to tell supports apart, and coarser than rounding.
+SUPPORT_KEY_DECIMALS = 9
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,10 +88,10 @@ class StartContext:
     problem : Problem
         The problem of one unit, or of a block.
     norms : ndarray of shape (n_features,)
-        The largest |aᵢᵀx| of a unit x in the set of samples: ‖aᵢ‖₂, or ‖aᵢ‖₁ for the cube (weighted by its radius). In
-        the memory of the matrix, one for each column of the problem.
+        The largest |aᵢᵀx| of a unit x in the set of samples: ‖aᵢ‖₂, or Σ rₖ|aₖᵢ| for the cube of half-widths r. In
+        the memory and dtype of the matrix, one for each column of the problem.
     rng : RandomState
-        Source of random starts and probes.
+        Source of random starts and probes; choosing starts advances it.
     callback : callable or None
         Callback of the ascents of a race.
     """
@@ -87,28 +112,32 @@ class Start(ABC):
 
     @property
     def loadings(self) -> Array | None:
-        """Return the start loadings, (n_features, m); None if the start is not given by loadings."""
+        """Return the start loadings, (n_features, m), in any memory; None if the start is not given by loadings."""
         return None
 
     @abstractmethod
     def choose_points(self, context: StartContext) -> list[Point]:
         """Return the points from which an ascent is run; an empty list if the strategy finds none.
 
-        Each is a point of the feasible set of the problem, with all of its m units.
+        Each is a point of the feasible set of the problem, with all of its m units and the weighted correlations with
+        all of its columns. The order matters only between results of equal value: the first one is kept.
         """
 
     def select_unit(self, j: int) -> Start:
-        """Return the strategy for component j alone."""
+        """Return the strategy for component j alone; here itself, which does not depend on the component."""
         return self
 
     def restrict(self, idx: Array) -> Start:
-        """Return the strategy for the problem on the columns `idx`, sorted indices on the host."""
+        """Return the strategy for the problem on the columns `idx`, increasing indices on the host; here itself."""
         return self
 
 
 @dataclass(frozen=True, eq=False)
 class UserStart(Start):
-    """The points X of the sample space, (n_samples, m), that the user gives; the matrix must have samples."""
+    """The points X of the sample space, (n_samples, m), that the user gives; the matrix must have samples.
+
+    X is of any length and floating dtype, on the host or a device.
+    """
 
     X: Array
     is_in_sample_space = is_user_chosen = True
@@ -118,7 +147,10 @@ class UserStart(Start):
         return UserStart(self.X[:, j : j + 1])
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the point at X, placed in the set: with orthonormal or unit columns, or with the signs of X."""
+        """Return the point at X, placed in the set: with orthonormal or unit columns, or with the signs of X.
+
+        X has as many columns as the problem has units.
+        """
         problem = context.problem
         return [problem.feasible_set.make_point(problem.operator.to_backend(self.X.astype(problem.operator.dtype)))]
 
@@ -127,7 +159,8 @@ class UserStart(Start):
 class WarmStart(Start):
     """The point at the loadings Z, (n_features, m), or the fallback if a unit has no active variable there.
 
-    Z may be on the host or on the device, and need not be of unit length.
+    Z may be on the host or on the device, of any floating dtype, and need not be of unit length. The fallback is used
+    for all units together.
     """
 
     Z: Array
@@ -135,7 +168,7 @@ class WarmStart(Start):
 
     @property
     def loadings(self) -> Array:
-        """Return Z."""
+        """Return Z, (n_features, m), where it is."""
         return self.Z
 
     def select_unit(self, j: int) -> WarmStart:
@@ -147,16 +180,16 @@ class WarmStart(Start):
         return WarmStart(take_rows(self.Z, idx), self.fallback and self.fallback.restrict(idx))
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the point at Z, or the points of the fallback.
+        """Return the point at Z, or the points of the fallback; an empty list without one.
 
-        Zero loadings lead to the fallback: `make_point` would replace their scores by those of a column.
+        Z has a row for each column of the problem, and a column for each of its units. Zero loadings lead to the
+        fallback: `make_point` would replace their scores by those of a column.
         """
         problem, operator = context.problem, context.problem.operator
         Y = operator.combine(operator.to_backend(self.Z.astype(operator.dtype)))
         squares = compute_squared_norms(operator, Y)
-        if np.all(
-            squares > operator.norm_tolerance**2
-        ):  # a shorter Y is what deflation left: rounding, in any direction
+        # A shorter Y is what deflation left: rounding, in any direction.
+        if np.all(squares > operator.norm_tolerance**2):
             point = problem.feasible_set.make_point(Y)
             values, _ = problem.penalty.evaluate(point.C)
             if np.all(values > 0):
@@ -183,7 +216,7 @@ class ColumnStarts(Start):
     """Starts at columns of the matrix.
 
     One unit: the finalists of a race of `n_starts` starts. A block: the columns chosen by pivoted QR, then
-    `n_starts` − 1 sets of random columns.
+    `n_starts` − 1 sets of random columns. `n_starts` is at least 1.
     """
 
     n_starts: int
@@ -191,7 +224,7 @@ class ColumnStarts(Start):
     def choose_points(self, context: StartContext) -> list[Point]:
         """Return the finalists of the race, or the starts of the block.
 
-        The matrix must not be zero: at least one column norm is positive.
+        The matrix must not be zero: at least one column norm is positive. There is at least one point.
         """
         problem, norms, rng = context.problem, context.norms, context.rng
         if problem.mu.size > 1:
@@ -216,7 +249,7 @@ class CandidateStarts(Start):
     Attributes
     ----------
     Z : ndarray of shape (n_features, n_candidates)
-        Candidate loadings, on the host.
+        Candidate loadings, on the host, of any length and floating dtype.
     n_finalists : int
         Number of candidates from which an ascent is run.
     variances : ndarray of shape (n_candidates,)
@@ -234,11 +267,14 @@ class CandidateStarts(Start):
         object.__setattr__(self, "variances", np.full(self.Z.shape[1], np.inf))
 
     def restrict(self, idx: Array) -> CandidateStarts:
-        """Return the candidates restricted to the columns `idx`."""
+        """Return the candidates restricted to the columns `idx`, with no variance computed yet."""
         return CandidateStarts(take_rows(self.Z, idx), self.n_finalists)
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the finalists of the race; none if deflation has removed all candidates. For a single unit."""
+        """Return the finalists of the race, for a problem of one unit; none if deflation has removed all candidates.
+
+        `self.variances` is changed: that of every candidate that was compared is its variance on this matrix.
+        """
         problem, operator = context.problem, context.problem.operator
         n_racing = CANDIDATES_PER_FINALIST * self.n_finalists
         best, Y = self._find_largest_variances(operator, CANDIDATES_PER_FINALIST * n_racing)
@@ -253,8 +289,9 @@ class CandidateStarts(Start):
     def _find_largest_variances(self, operator: Operator, count: int) -> tuple[Array, Array]:
         """Return the indices of the candidates of largest variance, best first, and A Z of them.
 
-        There are `count` of them, or all if there are fewer. A Z has one sample-space vector for each, in the memory of
-        the matrix. The variances of the candidates returned are those on `operator`.
+        There are `count` of them, or all if there are fewer. A Z, (p, count), has one sample-space vector for each, in
+        the memory and dtype of the matrix, not normalised. The variances of the candidates returned are those on
+        `operator`; the others are upper bounds, because `operator` has been deflated since they were computed.
         """
         computed: dict[int, Array] = {}
         stale: list[int] = np.flatnonzero(np.isinf(self.variances)).tolist()
@@ -288,7 +325,8 @@ def race_starts(
 ) -> list[Point]:
     """Return the best starts of one unit, with distinct supports.
 
-    All starts make a few steps as one batch, then the best third continues, until at most `n_finalists` are left.
+    All starts make a few steps as one batch, then the best third goes on, until no more than `n_finalists` are left.
+    Starts are compared by the relaxation of the penalty; those of equal value keep their order.
 
     Parameters
     ----------
@@ -299,12 +337,13 @@ def race_starts(
     callback : callable, optional
         Callback of the ascents of the race.
     n_finalists : int
+        Largest number of points to return, at least 1.
 
     Returns
     -------
     list of Point
-        Points of one unit each, moved by the race, at least one. If there are no more than `n_finalists` starts, they
-        are returned as they are, without a race.
+        Points of one unit each, moved by the race, at least one, the best first. If there are no more than
+        `n_finalists` starts, they are returned as they are, without a race.
     """
     problem = replace(problem, penalty=problem.penalty.relaxation)
     while (n_starts := starts.C.shape[1]) > n_finalists:
@@ -316,12 +355,14 @@ def race_starts(
 def select_distinct_points(penalty: Penalty, points: Point, count: int) -> Point:
     """Return up to `count` of the points, those of the largest values, one for each support.
 
-    The columns of `points` are independent starts of one unit, in the memory of the matrix; the best comes first.
+    The columns of `points` are independent starts of one unit, in the memory of the matrix; the best comes first, of
+    equal ones the one with the smaller column. `count` is at least 1. A support are the variables with a non-zero
+    gradient.
     """
     values, gradient = penalty.evaluate(points.C)
     # A support is identified by the sum of one random number for each of its variables.
     keys: Array = np.random.RandomState(0).standard_normal(points.C.shape[:1])
-    support_keys = to_host(asarray_like(points.C, keys) @ (gradient != 0)).round(9)
+    support_keys = to_host(asarray_like(points.C, keys) @ (gradient != 0)).round(SUPPORT_KEY_DECIMALS)
     first_of_support: dict[float, int] = {}
     for j in argsort_by_value(to_host(values)):
         first_of_support.setdefault(float(support_keys[j]), int(j))
@@ -335,15 +376,17 @@ def rank_columns(operator: Operator, norms: Array, count: int, rng: np.random.Ra
     """Return the indices of the `count` most promising columns, on the host: by norm, ties by an estimate of ‖Aᵀaᵢ‖².
 
     `norms`, (n,), are the scores to rank by: the norms, or zero for columns that may not be used. They are in the
-    memory of the matrix. Columns with score zero are never returned: there may be fewer than `count`, even none.
+    memory of the matrix. Columns with score zero are never returned: there may be fewer than `count`, even none. The
+    most promising column comes first. The estimate takes random numbers from `rng`, but only if norms tie among the
+    first `count` + 1; `norms` is not changed, n > 0 and `count` ≥ 1.
     """
-    if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - 1e-6))) == 1:
+    if count == 1 and int(np.count_nonzero(norms >= norms.max() * (1 - NORM_TIE_TOLERANCE))) == 1:
         return np.array([stable_argmax(norms)])
     tiny = float(np.finfo(norms.dtype).tiny)
-    score = np.round(norms.astype(np.float64) / max(max_or_zero(norms), tiny), 6)
+    score = np.round(norms.astype(np.float64) / max(max_or_zero(norms), tiny), NORM_DECIMALS)
     if not np.all(np.diff(np.sort(to_host(score))[-count - 1 :])):
         shared = compute_shared_variance(operator, norms, rng, N_PROBES)
-        score += np.round(4e-7 * shared / max(max_or_zero(shared), tiny), 13)  # decides ties alone
+        score += np.round(TIE_WEIGHT * shared / max(max_or_zero(shared), tiny), TIE_DECIMALS)  # decides ties alone
     order = to_host(np.argsort(-score, kind="stable")[:count])
     return order[to_host(take_rows(norms, order)) > 0]
 
@@ -351,7 +394,8 @@ def rank_columns(operator: Operator, norms: Array, count: int, rng: np.random.Ra
 def compute_shared_variance(operator: Operator, norms: Array, rng: np.random.RandomState, n_probes: int) -> Array:
     """Return ‖Aᵀaᵢ‖² of every column, (n,): exact for a small matrix, else estimated by AᵀA times random signs.
 
-    The estimate is `n_probes` times as large. Of `norms` only the memory matters, host or device: the result is there.
+    The estimate is `n_probes` times as large, so that only ratios mean something. Of `norms` only the memory matters,
+    host or device: the result is there, in the dtype of the matrix. An estimate takes n·`n_probes` numbers from `rng`.
     """
     p, n = operator.shape
     if n <= MAX_EXACT_NORM_COLUMNS and p * n**2 <= MAX_START_MULTIPLICATIONS:
@@ -363,13 +407,13 @@ def compute_shared_variance(operator: Operator, norms: Array, rng: np.random.Ran
 
 
 def make_unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.RandomState) -> Point:
-    """Return `count` starts of one unit as the columns of a point, with the correlations of all from one product.
+    """Return up to `count` starts of one unit as the columns of a point, with the correlations of all from one product.
 
     The most promising columns come first. If there are too few, the first principal component, pairs of variables and
     random combinations follow, without those that vanish.
 
     `norms`, (n,), are the largest |aᵢᵀx| of the columns. The point is that of ``problem.as_batch``: every column is
-    normalised by itself, and has the better sign for non-negative loadings.
+    normalised by itself, and has the better sign for non-negative loadings. `problem` has one unit, and `count` ≥ 1.
     """
     idx = rank_columns(problem.operator, problem.penalty.start_score(norms), count, rng)
     directions = compute_column_directions(problem, idx)
@@ -383,14 +427,18 @@ def make_unit_starts(problem: Problem, norms: Array, count: int, rng: np.random.
 
 
 def compute_squared_norms(operator: Operator, Y: Array) -> Array:
-    """Compute the squared norms of sample-space vectors Y, (p, s), on the host; for a covariance by one product."""
+    """Compute the squared norms of sample-space vectors Y, (p, s), as (s,) on the host, in the dtype of the matrix.
+
+    For a covariance this takes one product with it. Rounding may make them slightly negative then.
+    """
     return to_host(operator.squared_norms(Y, correlate_if_needed(operator, Y)))
 
 
 def _make_extra_directions(operator: Operator, count: int, rng: np.random.RandomState) -> Array:
     """Return the first principal component, then pairs of variables if these are few, then random combinations.
 
-    These are `count` ≥ 1 sample-space vectors A T, in the memory of the matrix, not normalised; some may be zero.
+    These are `count` ≥ 1 sample-space vectors A T, (p, count), in the memory and dtype of the matrix, not normalised;
+    some may be zero. n·`count` numbers are drawn from `rng` in any case.
     """
     n = operator.shape[1]
     T = rng.standard_normal((n, count)).astype(operator.dtype)
@@ -404,7 +452,8 @@ def _make_extra_directions(operator: Operator, count: int, rng: np.random.Random
 def _find_best_pairs(S: Array, count: int) -> Array:
     """Return the loadings of the pairs of variables of covariance S, (n, n), with the largest variance.
 
-    They are (n, count), or have as many columns as there are pairs if these are fewer.
+    They are (n, count), or have as many columns as there are pairs if these are fewer: unit columns in the dtype of S,
+    on the host, the largest variance first. S is not changed, and `count` may be zero.
     """
     n = len(S)
     first, second = np.triu_indices(n, 1)
@@ -422,7 +471,9 @@ def _find_best_pairs(S: Array, count: int) -> Array:
 def make_block_start(problem: Problem) -> Point:
     """Return the first directions of a pivoted QR factorisation: orthonormal, each near a different column.
 
-    Directions beyond the rank of the matrix are zero. The correlations of the point contain the weights μ.
+    There is one for each of the m units of the problem, in its order. Directions beyond the rank of the matrix are
+    zero. The correlations of the point contain the weights μ. ``find_residual_directions`` returns the directions, (p,
+    m), and their correlations without weights, (n, m), where the matrix is.
     """
     X, C = find_residual_directions(problem.operator, problem.mu.size)
     return Point(X, asarray_like(C, problem.mu) * C)
@@ -431,8 +482,9 @@ def make_block_start(problem: Problem) -> Point:
 def make_largest_norm_start(problem: Problem, norms: Array, rng: np.random.RandomState) -> Point:
     """Return the point at the column of largest norm and a random orthonormal complement [JNRS10, section 5].
 
-    Among columns whose norms differ by rounding only, the first is taken. `norms`, (n,), are the largest |aᵢᵀx|. Of a
-    covariance, the complement of a block is not made orthogonal first, so that `make_point` moves the first unit too.
+    Among columns whose norms differ by rounding only, the first is taken. `norms`, (n,), are the largest |aᵢᵀx|, in the
+    memory of the matrix. Of a covariance, the complement of a block is not made orthogonal first, so that `make_point`
+    moves the first unit too. For m = 1 no random number is drawn from `rng`.
     """
     operator, m = problem.operator, problem.mu.size
     first = operator.columns(np.array([stable_argmax(norms)]))

@@ -16,6 +16,23 @@ Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or 
 p = n. A problem has m units. C, (n, m), are the weighted correlations μ∘AᵀX of a `Point` of units X, (p, m); g or T,
 (n, m), is the gradient φ′(C) of the penalty, zero where a variable is not active. All are where the matrix is, on the
 host or a device, in its dtype. Δ is the first-order gap of the ascent. W are sorted column indices on the host.
+
+- `Operator`: ``restrict(W)`` gathers columns; its ``operator`` is their matrix, perhaps a Gram matrix on the host, and
+  ``lift(X)`` turns units of that matrix into units of the whole one, in its memory, without normalising them.
+  ``to_backend`` moves an array to the memory of a matrix. ``container.max_gram_columns`` is the number of columns whose
+  Gram matrix takes little memory.
+- `Problem`: ``operator``, ``penalty``, ``mu`` (weights, on the host), ``sample_set``, the set of X, and
+  ``regularization``, a number; ``feasible_set``, whose ``argmax_linear(g)`` is the next point of a plain step and whose
+  ``make_point(Y)`` normalises vectors Y, (p, m), and takes their correlations; ``objective``.
+  ``sample_set.needs_only_gram`` is false only for the cube of ℓ1 variance.
+- `Penalty`: ``restrict(W)``, the penalty of some columns; ``has_uniform_threshold``, whether |c| orders the variables
+  of a unit; ``activity_ratio(C, T)``, (n, m), above one where a variable is active.
+- ``maximize`` runs an ascent on a `CorrelationSet`, the set of points of a matrix, or another `FeasibleSet`; of its
+  start it reads C alone, so that a `CorrelationStart` is enough. ``to_host(x)`` is x as a NumPy array, ``take_rows(x,
+  idx)`` a copy of x[idx].
+- `AscentState`, of an ascent under way: ``n_iter`` steps so far, the ``value`` of the objective and ``start_value``.
+- `AscentResult`: ``point``, where the ascent ended, and ``converged``. ``find_largest_rows(values, k)`` gives the rows
+  of the k largest values of each column in any order.
 """
 
 from __future__ import annotations
@@ -67,14 +84,15 @@ class AscentSettings:
 class ConvergedPoint(Point):
     """A point of the whole problem at which the ascent on some columns converged.
 
-    `columns` are their indices, sorted, on the host; `problem` is the whole problem, compared by identity.
+    `columns` are their indices, sorted, on the host; `problem` is the whole problem, compared by identity. X and C are
+    those of a point of the whole problem.
     """
 
     columns: Array
     problem: Problem
 
     def is_converged_for(self, problem: Problem, T: Array) -> bool:
-        """Return whether nothing is active outside the columns, for this very problem; T, (n, m), is φ′ there."""
+        """Return whether nothing is active outside the columns, for this very problem; T, (n, m), is φ′ at it."""
         return self.problem is problem and bool(np.count_nonzero(take_rows(T, self.columns)) == np.count_nonzero(T))
 
 
@@ -92,7 +110,8 @@ class WorkingSetStep:
     def __call__(self, g: Array, x: CorrelationStart | Point) -> Point:
         """Return the end of an ascent on the working set of x as a point of the whole problem.
 
-        g, (n, m), is φ′(C) at x, in the memory of the matrix; of x only the correlations C are read.
+        g, (n, m), is φ′(C) at x, in the memory of the matrix; of x only the correlations C are read, and neither is
+        changed. The objective of the point returned is no lower than at the linear maximiser for g, but for rounding.
         If such an ascent converged at x and nothing is active outside its columns, x is returned: its last step was a
         step of the whole problem and raised f by no more than tol.
         """
@@ -108,7 +127,7 @@ class WorkingSetStep:
             return self._mark_converged(result.point, result, np.arange(n))
         # The restricted operator may be a Gram matrix on the host: it has its own representation of sample-space units,
         # which `lift` turns into that of the whole operator, and its own memory, to which `to_backend` takes C.
-        restriction = problem.operator.restrict(W)  # W must be sorted
+        restriction = problem.operator.restrict(W)  # W must be increasing
         inner_set = CorrelationSet(restriction.operator, problem.mu, problem.sample_set)
         start = CorrelationStart(restriction.operator.to_backend(take_rows(x.C, W)))
         result = self._ascend_inner(problem.penalty.restrict(W), inner_set, start)
@@ -116,7 +135,10 @@ class WorkingSetStep:
         return self._mark_converged(full_set.make_point(restriction.lift(result.point.X)), result, W)
 
     def _mark_converged(self, point: Point, result: AscentResult, columns: Array) -> Point:
-        """Return the point, as a `ConvergedPoint` if `result`, the ascent on the columns that led to it, converged."""
+        """Return the point, as a `ConvergedPoint` if `result`, the ascent on the columns that led to it, converged.
+
+        `columns` are sorted, on the host; `point` is one of the whole problem.
+        """
         return ConvergedPoint(point.X, point.C, columns, self.problem) if result.converged else point
 
     def _ascend_inner(
@@ -124,7 +146,8 @@ class WorkingSetStep:
     ) -> AscentResult:
         """Ascend on `feasible_set` from `start` with the tolerance of an inner ascent.
 
-        The user's callback is not called: it sees only whole rounds.
+        `penalty` and `start` are those of the columns of `feasible_set`, in the memory of its operator. The user's
+        callback is not called: it sees only whole rounds.
         """
         return maximize(
             PenaltyObjective(penalty),
@@ -138,7 +161,10 @@ class WorkingSetStep:
 
 
 def _has_moved_far(state: AscentState) -> bool:
-    """Return whether the state of an inner ascent has left the region that its columns were chosen for."""
+    """Return whether the state of an inner ascent has left the region that its columns were chosen for.
+
+    The ascent then stops without having converged. Values are not negative.
+    """
     return state.n_iter >= MIN_INNER_STEPS and state.value > MAX_INNER_RISE_FACTOR * state.start_value
 
 
@@ -156,15 +182,16 @@ def select_working_set(
     ----------
     penalty : Penalty
     C, T : ndarray of shape (n, m)
-        Weighted correlations and the gradient φ′(C), on the host or on a device.
+        Weighted correlations and the gradient φ′(C), on the host or on a device, for all n variables of `penalty`.
     min_size : int, optional
-        Smallest size, `MIN_WORKING_SET` by default; it prevails over `max_size`.
+        Smallest size, `MIN_WORKING_SET` by default; it prevails over `max_size`, and n over both.
     max_size : int, optional
         Largest size, n by default.
 
     Returns
     -------
-    ndarray of int, on the host
+    ndarray of int, on the host, increasing
+        Which of several columns of equal score are chosen is not specified.
     """
     n, m = C.shape
     if m == 1 and penalty.has_uniform_threshold:
@@ -181,7 +208,10 @@ def select_working_set(
 
 
 def is_large_matrix(operator: Operator, settings: AscentSettings) -> bool:
-    """Return whether a working set is used for a matrix of this size, unless the settings decide."""
+    """Return whether a working set is used for a matrix of this size, unless the settings decide.
+
+    The size is that of the operator, p·n entries, with p = n for a covariance.
+    """
     p, n = operator.shape
     return p * n > MAX_DIRECT_ENTRIES if settings.use_working_set is None else settings.use_working_set
 
@@ -199,8 +229,10 @@ def should_use_working_set(problem: Problem, settings: AscentSettings) -> bool:
 def ascend(problem: Problem, start: CorrelationStart | Point, settings: AscentSettings) -> AscentResult:
     """Ascend from a start, on working sets or on the whole matrix.
 
-    A regularised problem needs a `Point`; for the others the correlations of the start suffice. The point of the result
-    is a `Point` of the whole problem, unless `max_iter` is 0.
+    A regularised problem needs a `Point`; for the others the correlations of the start suffice, which are those with
+    all columns of the problem, in the memory of the matrix. The start is not changed. The point of the result is a
+    `Point` of the whole problem, unless `max_iter` is 0. With a working set a step of the result is a round, and
+    acceleration is used inside the rounds only.
     """
     use_working_set = should_use_working_set(problem, settings)
     return maximize(

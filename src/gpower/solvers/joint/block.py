@@ -5,6 +5,20 @@ has m units with weights μ, (m,). X, (p, m), are its orthonormal sample-space u
 correlations, both in a `Point`; Z, (n, m), are loadings. These arrays are where the matrix is, on the host or a device.
 γ, (m,), is the absolute level of the penalty of each unit, float64 on the host. ``feasible_set.make_point(Y)`` is the
 point of orthonormal units nearest to vectors Y, (p, m), and ``operator.combine(Z)`` is A Z.
+
+A `StartContext` has the ``problem``, the ``norms``, (n,), of its columns, a random generator and the callback of a
+race. ``improve_penalized`` is an ascent of one unit of no smaller value, ``select_best_result`` the ascent of the
+largest value, the first of equal ones; ``is_large_matrix`` tells that ascents use a working set of columns;
+``to_host(x)`` is x as a NumPy array. ``ColumnStarts(s).choose_points(context)`` are the best points of a race of s
+starts at columns, of one unit. ``problem.mu``, (m,), are the weights; ``point.replace_unit(j, unit)`` has unit j of
+another point; ``operator.to_backend(Z)`` is Z where the matrix is. ``problem.compute_loadings(point)`` is Z at a point,
+unit columns or zero; ``feasible_set.remove_weights(C)`` is AᵀX; ``operator.column_norms``, (n,), are where the matrix
+is, in its dtype, and ``norm_tolerance`` is the norm that rounding gives to a zero column. ``deflate_other_units`` is
+the operator of A without its part along all units but one, of the same sample space. ``penalty.evaluate(C)`` gives the
+value of each unit, (m,), and the gradient. An `AscentResult` has the ``point`` where it ended, the ``value`` of the
+objective there, summed over units, and ``converged``. A `FitSpec` is the specification of the fit: ``sparsity``, whose
+``select_unit(j).make_penalty(gamma)`` is the penalty of one unit at γ; ``should_search_locally``; ``settings`` of the
+ascents.
 """
 
 from __future__ import annotations
@@ -32,7 +46,11 @@ MAX_MOVED_VARIABLES = 12
 
 
 def should_search_units(context: StartContext, spec: FitSpec) -> bool:
-    """Return whether the units of a block are sought one by one: with a penalty, on a small matrix, any start."""
+    """Return whether the units of a block are sought one by one.
+
+    That is a block of several units with a penalty at a level, on a matrix that is ascended as a whole, where `spec`
+    asks for a local search: of ℓ2 variance, without regularization and without a start chosen by the user.
+    """
     is_small = not is_large_matrix(context.problem.operator, spec.settings)
     is_penalized_block = isinstance(spec.sparsity, PenaltyLevel) and context.problem.mu.size > 1
     return is_penalized_block and spec.should_search_locally and is_small
@@ -42,7 +60,8 @@ def solve_units_in_turn(context: StartContext, gamma: Array, spec: FitSpec) -> P
     """Return a start of a block: its units found one after the other, each orthogonal to those before it.
 
     `gamma`, (m,), is absolute. A unit for which no variance is left stays zero until `make_point` directs it at what
-    the others do not explain.
+    the others do not explain. Call it only if `should_search_units` holds. The point is feasible for the block, in the
+    memory of the matrix, with the weights μ in its correlations.
     """
     problem = context.problem
     p, n = problem.operator.shape
@@ -61,17 +80,18 @@ def improve_block(context: StartContext, result: AscentResult, gamma: Array, spe
     Parameters
     ----------
     context : StartContext
-        The problem of the block, of ℓ2 variance (`Stiefel`) and without regularization.
+        The problem of the block, of ℓ2 variance (`Stiefel`) and without regularization, its penalty at γ.
     result : AscentResult
         The end of an ascent.
     gamma : ndarray of shape (m,)
         Absolute γ, on the host.
     spec : FitSpec
+        The specification of the block.
 
     Returns
     -------
     AscentResult
-        An ascent whose value is no smaller.
+        An ascent whose value is no smaller; `result` itself if nothing raises it by a relative `MIN_BLOCK_GAIN`.
     """
     problem = context.problem
     for _ in range(MAX_BLOCK_ROUNDS):
@@ -93,8 +113,9 @@ def improve_block(context: StartContext, result: AscentResult, gamma: Array, spe
 def _move_variables(problem: Problem, result: AscentResult, settings: AscentSettings) -> AscentResult:
     """Move a variable from one unit of a block to another, or drop it, and ascend; return the first better result.
 
-    If no move raises the objective by more than MIN_BLOCK_GAIN, `result` itself is returned. The loadings are moved on
-    the host; `make_point` then orthonormalises the sample-space units.
+    If no move raises the objective by more than a relative MIN_BLOCK_GAIN, `result` itself is returned. The loadings
+    are moved on the host; `make_point` then orthonormalises the sample-space units. Variables of the smallest weighted
+    correlations are tried first, those of equal ones in the order of variables and units.
     """
     Z = to_host(problem.compute_loadings(result.point))
     C = to_host(result.point.C)
@@ -118,9 +139,9 @@ def _solve_unit_given_others(
 ) -> AscentResult | None:
     """Find unit j of a block on the matrix without the other units; None where that matrix is zero.
 
-    `gamma`, (m,), is that of all units. The columns of `others.X` other than j are orthonormal or zero. The sample
-    space is that of the whole matrix, and the point found is orthogonal to the other units, so that its correlations
-    are those with the whole columns too.
+    `gamma`, (m,), is that of all units. The columns of `others.X` other than j are orthonormal or zero; column j is not
+    read. The sample space is that of the whole matrix, and the point found, of one unit, is orthogonal to the other
+    units, so that its correlations, with the weight μⱼ, are those with the whole columns too.
     """
     problem = context.problem
     # `deflate_other_units` needs AᵀX, without the weights μ that the correlations of a point contain.
@@ -136,5 +157,5 @@ def _solve_unit_given_others(
 
 
 def _make_unit_penalty(problem: Problem, gamma: Array, j: int, spec: FitSpec) -> Penalty:
-    """Return the penalty of unit j alone; gamma, (m,), is absolute."""
+    """Return the penalty of unit j alone, in the dtype of the matrix; `gamma`, (m,), is the absolute γ of all units."""
     return spec.sparsity.select_unit(j).make_penalty(gamma[j : j + 1].astype(problem.operator.dtype))

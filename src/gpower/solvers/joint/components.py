@@ -3,6 +3,32 @@
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. Z has
 shape (n, m): loadings of m components, each column of unit length or zero. The joint search works on the host in
 float64; a result has its loadings in the memory and the dtype of the matrix.
+
+- `ComponentResult`: ``Z``; ``objective``, ``gap``, ``n_iter`` and ``converged``, one entry per component or one for a
+  block, on the host; ``ascent_loadings``, before a refit, or None if Z is to be used.
+- `FitSpec`: ``constraint`` between components; ``sparsity.positive``, whether loadings must not be negative;
+  ``cardinalities``, m numbers of variables; ``mu``, one weight for each component; ``select_unit(j)``, the
+  specification of component j alone.
+- `Constraint`: ``accepts_variances(v)``, whether components of these variances are a valid result; ``format_error``,
+  the message if none was found; ``is_met_by_disjoint_supports``.
+- `Operator`: ``to_backend(Z)``, Z where the matrix is; ``take(idx)``, the operator of some columns; ``precision``, the
+  relative rounding error of a product; ``max_cached_columns``, how many columns may be gathered; ``combine(Z)``, A Z;
+  ``column_norms``, (n,), where the matrix is.
+- ``sparsity.make_problem(operator, norms, mu)`` is the problem of a block at its level, with its ``penalty``, weights
+  and ``sample_set``, the set of its units. ``CorrelationSet`` is the set of points with correlations; its
+  ``make_point(Y)`` is the one of orthonormal units nearest to Y, (p, m), and ``value_and_gradient(point)`` of the
+  objective gives its value and gradient, from which ``compute_gap`` computes the first-order gap, a float.
+- ``Scores.from_loadings(operator, Z)`` takes loadings where the matrix is; its ``variances`` are ‖A z‖², (m,), and
+  ``compute_adjusted_variances()``, (m,), what each component adds to those of larger variance, both float64 on the
+  host.
+- ``solve_component`` finds one component of a matrix; ``maximize_adjusted_variance(operator, Z, cardinalities)`` are
+  loadings, (n, m), on the host in float64, of no smaller total adjusted variance than Z; ``compute_leading_components``
+  gives PCA loadings and variances, (m,), zero beyond the rank, on the host. ``to_host(x)`` is x as a NumPy array,
+  ``asarray_like(x, values)`` is `values` where x is; ``stable_argmax`` is the index of the largest value, the first of
+  those equal up to rounding.
+- ``solve_joint`` returns constrained loadings, (n, m), on the host in float64, or None; ``candidate_variables`` are the
+  sorted indices of the variables that a joint search uses; ``orient`` makes the largest loading positive;
+  ``embed_rows(Z, idx, n)`` puts rows into n rows of zeros.
 """
 
 from __future__ import annotations
@@ -36,7 +62,9 @@ def solve_constrained(
 ) -> ComponentResult:
     """Find components that satisfy the constraint of `spec`, which must have one, starting from unconstrained ones.
 
-    The objective of the result is the variance ‖A z‖² of each component, (m,); its gap is NaN.
+    The loadings of `unconstrained`, (n, m), are in the memory of the matrix. Those of the result are too, oriented,
+    unit or zero columns; the objective is the variance ‖A z‖² of each component, (m,), its gap is NaN, and the other
+    figures are those of `unconstrained`, one for each component.
 
     Raises
     ------
@@ -64,15 +92,16 @@ def solve_constrained(
 
 
 def _compute_variances(operator: Operator, Z: Array) -> Array:
-    """Compute the variance ‖A z‖² of each component of loadings Z, (n, m), on the host; the result is (m,)."""
+    """Compute the variance ‖A z‖² of each component of loadings Z, (n, m), on the host; (m,) in float64."""
     return Scores.from_loadings(operator, operator.to_backend(Z)).variances
 
 
 def _solve_signed(operator: Operator, spec: FitSpec, start: Array, rng: np.random.RandomState) -> Array | None:
     """Find constrained components of either sign, (n, m), on the host in float64; None if there are none.
 
-    The joint search starts from the loadings `start`, (n, m), and from components found in turn without common
-    variables.
+    The joint search starts from the loadings `start`, (n, m), on the host in float64, and from components found in turn
+    without common variables, if these satisfy the constraint and all columns may be gathered. The result of the larger
+    total variance is returned, the first of equal ones.
     """
     assert spec.constraint is not None
     starts = [start]
@@ -87,7 +116,8 @@ def _solve_nonnegative_disjoint(operator: Operator, spec: FitSpec, start: Array,
     """Find non-negative components without common variables, each in turn on the variables that the others do not use.
 
     The search starts from nothing and from the supports of signed components, found from the loadings `start`, (n, m).
-    The better result is returned, (n, m), on the host in float64.
+    The result of the larger total variance is returned, (n, m), on the host in float64. `start` is on the host, and the
+    constraint of `spec` is that of disjoint supports, the only one that non-negative loadings may have.
     """
     assert spec.constraint is not None
     W = candidate_variables(operator, start, spec.cardinalities)
@@ -103,7 +133,7 @@ def _solve_nonnegative_disjoint(operator: Operator, spec: FitSpec, start: Array,
 
 
 class DisjointComponents(NamedTuple):
-    """Loadings without common variables, (n, m), on the host, and the sum of their variances."""
+    """Loadings without common variables, (n, m), on the host in float64, and the sum of their variances."""
 
     Z: Array
     total_variance: float
@@ -119,14 +149,16 @@ def _solve_disjoint_in_turn(
     """Find each component in turn on the variables that the others do not use, while their variance rises.
 
     `start_supports`, (n, m), bool, on the host, are the variables of each component to start from; a component without
-    any starts at zero. `spec` must have no rules for single variables, because it is used for changing sets of columns
-    without being restricted to them; its constraint and its start are not used.
+    any starts at zero. The loadings of the result are on all columns of `operator`. `spec` must have no rules for
+    single variables, because it is used for changing sets of columns without being restricted to them; its constraint
+    and its start are not used.
     """
     free_spec = replace(spec, constraint=None, start=None)
     variances = np.zeros(start_supports.shape[1])
     Z = np.zeros(start_supports.shape)
 
     def improve(j: int, variables: Array) -> None:
+        """Find component j on `variables`, sorted indices on the host, and store it if its variance is larger."""
         unit = solve_component(operator.take(variables), free_spec.select_unit(j), rng)
         if unit.objective[0] > variances[j] * (1 + MIN_DISJOINT_RISE):
             variances[j] = unit.objective[0]
@@ -148,9 +180,10 @@ def maximize_block_variance(
 ) -> ComponentResult:
     """Return the better of a block and of components found in sequence, both improved together, by total variance.
 
-    `spec` describes the block, of m units of equal weight μ. The loadings of both results, (n, m), are in the memory of
-    the matrix, and so are those returned, oriented and in its dtype. The objective and the gap are those of the block
-    problem at the point that the loadings define; the other figures are those of `block`.
+    `spec` describes the block, of m units of equal weight μ, exact cardinalities and ℓ2 variance. The loadings of both
+    results, (n, m), are in the memory of the matrix, and so are those returned, oriented and in its dtype. The
+    objective and the gap are those of the block problem at the point that the loadings define; the other figures are
+    those of `block`.
     """
     candidates = [
         to_host(zero_units_beyond_rank(operator, result).Z).astype(np.float64) for result in (sequence, block)
@@ -173,7 +206,8 @@ def maximize_block_variance(
 def zero_units_beyond_rank(operator: Operator, block: ComponentResult) -> ComponentResult:
     """Return the block with zero loadings for units beyond the rank of the data: they would duplicate other components.
 
-    Units whose loadings are zero already count among those beyond the rank.
+    Units whose loadings are zero already count among those beyond the rank. The others are zeroed by increasing
+    adjusted variance. Figures stay those of all units; the block itself is returned if no unit adds rounding only.
     """
     m = block.Z.shape[1]
     used = to_host(np.count_nonzero(block.Z, axis=0)) > 0

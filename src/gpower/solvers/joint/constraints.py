@@ -14,6 +14,15 @@ Given the others, one component is a problem of a single unit. On a support I it
 the projected covariance N (NᵀΣ_II N) Nᵀ, where N is a basis of the feasible loadings on I. The same problem with a
 penalty is max zᵀ(Σ − c·P)z, which tends to the constrained problem for c → ∞. The penalty matrix is P = VVᵀ + diag(d),
 so that the test for swaps of variables applies to Σ − c·P as it does to Σ.
+
+Terms: Σ, in the code S, (n, n), is the covariance of n candidate variables, symmetric, scaled so that values are about
+one. Z, (n, m), are loadings of m components, each column of unit length or zero. Supports are m arrays of distinct
+positions in S, in any order. All arrays are on the host in float64, and no argument is changed. A `JointSolution` has
+``Z``, (n, m); ``value``, the sum of variances Σ zⱼᵀΣzⱼ; ``multipliers``, (m, m), symmetric, with twice the variances on
+the diagonal, zeros if they are not known; and ``supports``. ``SupportManifold(S, supports, uses_scores).ascend(Z)`` is
+the solution that Newton's method finds from Z on fixed supports with orthogonal loadings or uncorrelated scores, or
+None; its ``variable_indices``, (Σ k,), are all supports together. ``cosine_matrix(G)`` is the Gram matrix G, (..., m,
+m), divided by the lengths of its vectors.
 """
 
 from __future__ import annotations
@@ -40,6 +49,14 @@ MAX_PAIRWISE_SWAPS, MAX_DISJOINT_SWAPS = 12, 60
 MIN_SWAP_CURVATURE_SHARE = 0.05
 #: Singular value of the constraints on a support up to which a direction counts as unconstrained.
 MIN_SINGULAR_VALUE = 1e-13
+#: Largest squared loading in the estimate of a loss, so that a component of one variable has a finite one, and a number
+#: that stands for variances of zero.
+MAX_SQUARED_LOADING, MIN_EIGENVALUE = 0.98, 1e-300
+#: Size of the loading of a variable that comes in: a share of that of the variable that goes out, and at least a
+#: number.
+ENTERING_SHARE, MIN_ENTERING_LOADING = 0.7, 0.1
+#: Share of the largest eigenvalue of the Gram matrix of scores up to which a combination of scores counts as zero.
+MIN_GRAM_SHARE = 1e-12
 
 #: Variables of each component.
 Supports = Sequence[Array]
@@ -62,15 +79,15 @@ class Constraint(ABC):
     min_relative_variance: ClassVar[float] = 1e-14
 
     def accepts_variances(self, variances: Array) -> bool:
-        """Return whether components with these variances, (m,), are a valid result."""
+        """Return whether components with these variances ‖A z‖², (m,), are a valid result; here always."""
         return True
 
     def format_error(self, n_components: int, cardinality: int) -> str:
-        """Return the error message for m components of a cardinality that were not found."""
+        """Return the error message for components that were not found; `cardinality` is the smallest of them."""
         return f"No {n_components} {self.name} components were found; ask for fewer."
 
     def trivial_feasible(self, S: Array, like: Array) -> Sequence[Array]:
-        """Return sets of components, each of the shape of `like`, that are known to be feasible without a search."""
+        """Return sets of components, of the shape of `like`, (n, m), that are feasible without a search; maybe none."""
         return []
 
     @abstractmethod
@@ -78,16 +95,21 @@ class Constraint(ABC):
         """Return V, (..., n, r), and d, (..., n), of the penalty VVᵀ + diag(d) given the others, (..., n, m).
 
         The leading axes are those of `others`, one set of components for each start of a batch. There may be no others,
-        m = 0.
+        m = 0, and zero columns among them. The penalty of z is zᵀ(VVᵀ + diag(d))z, not negative, zero where z satisfies
+        the constraint with the others.
         """
 
     @abstractmethod
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Return how much components, (..., n, m), violate the constraint, as a sum over pairs, (...)."""
+        """Return how much components, (..., n, m), violate the constraint, summed over pairs, (...); not negative."""
 
     @abstractmethod
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution | None:
-        """Return feasible components near Z, (n, m), of locally maximal variance on the supports; None if not found."""
+        """Return feasible components near Z, (n, m), of locally maximal variance on the supports; None if not found.
+
+        Z need not be feasible, nor of unit length, and the supports of the result may differ if the constraint is about
+        supports.
+        """
 
     @abstractmethod
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
@@ -99,7 +121,7 @@ class Constraint(ABC):
 
 
 def _sum_over_pairs(C: Array) -> Array:
-    """Return the sum of |C| over all pairs i < j, (...), for symmetric C of shape (..., m, m)."""
+    """Return the sum of |C| over all pairs i < j, (...), for symmetric C of shape (..., m, m) with any diagonal."""
     return np.asarray(np.abs(C * (1 - np.eye(C.shape[-1]))).sum(axis=(-2, -1)) / 2)
 
 
@@ -110,15 +132,16 @@ def swap_scores(S: Array, joint: JointSolution, B: Array) -> tuple[Array, Array,
     Lagrangian. With the slope gᵢⱼ of the objective along variable i of component j and
     the curvature λⱼ − Σᵢᵢ there, adding the variable gains about gᵢⱼ²/4(λⱼ − Σᵢᵢ), and removing it loses about
     zᵢⱼ²(λⱼ − Σᵢᵢ)/(1 − zᵢⱼ²). The gain is −∞ for a variable that is in the component already. `B` are the constrained
-    products of the loadings, S Z for scores and Z otherwise, (n, m).
+    products of the loadings, S Z for scores and Z otherwise, (n, m). `joint.multipliers` must be known, not zeros. The
+    losses are zero for variables that are not in the component.
     """
     Z, L = joint.Z, joint.multipliers
     eigenvalues = np.diagonal(L) / 2
     slope = 2 * S @ Z - B @ (L - np.diag(np.diagonal(L)))
     curvature = eigenvalues - np.diagonal(S)[:, None]
-    curvature = np.maximum(curvature, MIN_SWAP_CURVATURE_SHARE * max(float(eigenvalues.max()), 1e-300))
+    curvature = np.maximum(curvature, MIN_SWAP_CURVATURE_SHARE * max(float(eigenvalues.max()), MIN_EIGENVALUE))
     inside = Z != 0
-    square = np.minimum(Z * Z, 0.98)
+    square = np.minimum(Z * Z, MAX_SQUARED_LOADING)
     gains = np.where(inside, -np.inf, slope**2 / (4 * curvature))
     losses = np.where(inside, square * curvature / (1 - square), 0.0)
     return gains, losses, slope
@@ -153,7 +176,8 @@ class _PairwiseConstraint(Constraint):
         """Return components that are fitted in turn, by decreasing variance of those of Z; None if one is impossible.
 
         Each is the best on its support that satisfies the constraint with those before it. The result, (n, m), has the
-        columns in the order of Z; of Z only the order by variance is used.
+        columns in the order of Z, of unit length; of Z only the order by variance is used, the first of equal ones
+        first.
         """
         fitted = np.zeros_like(Z)
         order = np.argsort(-np.sum(Z * (S @ Z), axis=0), kind="stable")
@@ -166,14 +190,19 @@ class _PairwiseConstraint(Constraint):
         return fitted
 
     def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Yield swaps of one variable of one component for another; none of more than MAX_SWAPPED_LOADINGS loadings."""
+        """Yield swaps of one variable of one component for another; none of more than MAX_SWAPPED_LOADINGS loadings.
+
+        The loadings yielded, (n, m), are near the feasible ones, not feasible and not of unit length. At most
+        `MAX_PAIRWISE_SWAPS` swaps are yielded, by decreasing net gain.
+        """
         Z, supports = joint.Z, joint.supports
         if sum(support.size for support in supports) > MAX_SWAPPED_LOADINGS:
             return
         gains, losses, slope = swap_scores(S, joint, S @ Z if self.uses_scores else Z)
         for j, out, into in _rank_component_swaps(gains, losses, supports, MAX_PAIRWISE_SWAPS):
             guess = Z.copy()
-            guess[into, j] = np.copysign(max(0.7 * abs(Z[out, j]), 0.1), slope[into, j])
+            size = max(ENTERING_SHARE * abs(Z[out, j]), MIN_ENTERING_LOADING)
+            guess[into, j] = np.copysign(size, slope[into, j])
             guess[out, j] = 0.0
             yield _swap_component_variable(supports, j, out, into), guess
 
@@ -181,7 +210,8 @@ class _PairwiseConstraint(Constraint):
 def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
     """Return the loadings of largest variance on a support that are orthogonal to V, (n,); None if there are none.
 
-    S is (n, n), `support` are k ≥ 1 positions, and V, (n, r), may have no columns. The loadings have unit length.
+    S is (n, n), `support` are k ≥ 1 positions, and V, (n, r), may have no columns. The loadings, (n,), have unit length
+    and any sign. They are None if V has rank k on the support.
     """
     N = np.eye(support.size)
     if V.shape[1]:
@@ -200,8 +230,9 @@ def _rank_component_swaps(
     """Return the swaps (component, variable out, variable in) of the largest net gains, best first.
 
     `gains` and `losses`, (n, m), are the estimated changes of the objective by adding a variable to a component or
-    removing it. `supports` are those of the m components. At most `max_swaps` swaps are returned. The variable that
-    comes in may be in another component.
+    removing it. `supports` are those of the m components. At most `max_swaps` swaps are returned; swaps of equal net
+    gain keep the order of components, then of positions. The variable that comes in may be in another component, but
+    not in the same one. Variables are positions in S.
     """
     swaps: list[tuple[float, int, int, int]] = []
     for j, support in enumerate(supports):
@@ -215,7 +246,7 @@ def _rank_component_swaps(
 
 
 def _swap_component_variable(supports: Sequence[Array], j: int, out: int, into: int) -> Supports:
-    """Return the supports with variable `out` of component j replaced by `into`."""
+    """Return new supports with variable `out` of component j replaced by `into`, at the same place."""
     changed = list(supports)
     changed[j] = np.where(changed[j] == out, into, changed[j])
     return changed
@@ -227,7 +258,10 @@ class OrthogonalConstraint(_PairwiseConstraint):
     name, uses_scores = "orthogonal", False
 
     def trivial_feasible(self, S: Array, like: Array) -> Sequence[Array]:
-        """Return components of one variable each, those of largest variance."""
+        """Return one set of components of one variable each, those of largest variance, the largest first.
+
+        Of `like`, (n, m) with m ≤ n, only the shape matters. The loadings are unit vectors, (n, m).
+        """
         m = like.shape[1]
         axes = np.zeros_like(like)
         axes[np.argsort(-np.diagonal(S), kind="stable")[:m], np.arange(m)] = 1.0
@@ -238,7 +272,7 @@ class OrthogonalConstraint(_PairwiseConstraint):
         return others, np.zeros(others.shape[:-1])
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Return Σ |zᵢᵀzⱼ| of normalised loadings over all pairs."""
+        """Return Σ |zᵢᵀzⱼ| of normalised loadings over all pairs, (...), for Z of shape (..., n, m)."""
         return _sum_over_pairs(cosine_matrix(np.swapaxes(Z, -1, -2) @ Z))
 
 
@@ -249,7 +283,7 @@ class UncorrelatedConstraint(_PairwiseConstraint):
     min_relative_variance = 1e-8  # correlations of components with less variance are rounding
 
     def accepts_variances(self, variances: Array) -> bool:
-        """Return whether every component has a positive variance."""
+        """Return whether every component has a positive variance, (m,): a zero component has no correlation."""
         return bool(np.all(variances > 0))
 
     def format_error(self, n_components: int, cardinality: int) -> str:
@@ -263,14 +297,17 @@ class UncorrelatedConstraint(_PairwiseConstraint):
         )
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """Return Σ·others, each divided by the square root of its variance, as V, and d = 0."""
+        """Return Σ·others, each divided by the square root of its variance, as V, and d = 0.
+
+        V has the shape of `others`, (..., n, m), with zero columns for components without variance; d is (..., n).
+        """
         V = S @ others
         variance = np.sum(others * V, axis=-2, keepdims=True)
         tiny = float(np.finfo(np.float64).tiny)
         return V / np.sqrt(np.maximum(variance, tiny)) * (variance > 0), np.zeros(others.shape[:-1])
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Return Σ |corr(A zᵢ, A zⱼ)| over all pairs."""
+        """Return Σ |corr(A zᵢ, A zⱼ)| over all pairs, (...), for Z of shape (..., n, m)."""
         return _sum_over_pairs(cosine_matrix(np.swapaxes(Z, -1, -2) @ (S @ Z)))
 
 
@@ -284,14 +321,15 @@ class DisjointConstraint(Constraint):
         return others[..., :0], np.sum(others * others, axis=-1)
 
     def compute_violation(self, S: Array, Z: Array) -> Array:
-        """Return the number of variables that two components share, summed over all pairs."""
+        """Return the number of variables that two components share, summed over all pairs, (...) in float64."""
         used = (Z != 0).astype(float)
         return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used)
 
     def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution:
         """Return the leading eigenvectors on the supports, which are first made disjoint by `separate_supports`.
 
-        Z, (n, m), is used only if supports overlap. A component without variables is zero.
+        Z, (n, m), is used only if supports overlap. A component without variables is zero. The multipliers are
+        diagonal, twice the variances.
         """
         is_disjoint = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
         disjoint = supports if is_disjoint else self.separate_supports(S, Z, supports)
@@ -305,8 +343,9 @@ class DisjointConstraint(Constraint):
     def separate_supports(self, S: Array, Z: Array, supports: Supports) -> Supports:
         """Return disjoint supports: a shared variable stays in the component where its loading is largest in size.
 
-        A component that loses variables gets the free variables most correlated with it instead; with too few of them
-        it becomes smaller, or empty.
+        A component that loses variables gets the free variables most correlated with it instead, the first component
+        first; with too few of them it becomes smaller, or empty. Of equal loadings the first component keeps the
+        variable. The supports returned are increasing.
         """
         m = len(supports)
         claims = np.full(Z.shape, -1.0)
@@ -352,10 +391,13 @@ class AdjustedVariancePenalty:
     """The penalty for adjusted variance without a constraint: the variance that the scores of the others explain."""
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
-        """Return V with VVᵀ = Σ Z(ZᵀΣZ)⁺ZᵀΣ for the others Z, to be subtracted from Σ with weight 1, and d = 0."""
+        """Return V with VVᵀ = Σ Z(ZᵀΣZ)⁺ZᵀΣ for the others Z, to be subtracted from Σ with weight 1, and d = 0.
+
+        `others`, (..., n, m) with m ≥ 1, may have zero columns; V is (..., n, m), d is (..., n).
+        """
         V = S @ others
         w, Q = np.linalg.eigh(np.swapaxes(others, -1, -2) @ V)
-        is_positive = w > 1e-12 * np.maximum(w[..., -1:], np.finfo(np.float64).tiny)
+        is_positive = w > MIN_GRAM_SHARE * np.maximum(w[..., -1:], np.finfo(np.float64).tiny)
         inverse_root = np.where(is_positive, 1 / np.sqrt(np.where(is_positive, w, 1.0)), 0.0)
         return V @ (Q * inverse_root[..., None, :]), np.zeros(others.shape[:-1])
 

@@ -7,6 +7,13 @@ other. So all components move at once, by Newton's method on the manifold of the
 of their Jacobian J to the maximum of the quadratic model of the Lagrangian, then Gauss–Newton steps x − J⁺g(x) back to
 the manifold. The step is accepted only if Σ zⱼᵀΣzⱼ rises. The multipliers of the equations estimate how much a variable
 outside of a support would add.
+
+Terms: Σ, in the code S, (n, n), is a covariance, symmetric, scaled so that values are about one. Supports are m arrays
+of distinct positions in S, in any order; Σ k is the sum of their sizes, and x, (Σ k,), has the loadings of the first
+component, then those of the second, …, each in the order of its support. Pairs of components, each with itself too, are
+in the order of ``np.triu_indices(m)``, m(m + 1)/2 of them. J, in the code transposed, (Σ k, m(m + 1)/2), is the
+Jacobian of the equations, and J⁺ its pseudo-inverse of the same shape. All arrays are on the host in float64; none is
+changed.
 """
 
 from __future__ import annotations
@@ -21,6 +28,8 @@ from gpower._utils.arrays import Array
 
 #: Largest number of Gauss–Newton steps of a retraction, and largest error of an equation that rounding explains.
 MAX_RETRACTION_STEPS, MAX_CONSTRAINT_ERROR = 25, 1e-13
+#: Error of an equation up to which a step of a retraction may raise it; a larger rise, or NaN, ends the retraction.
+ERROR_LIMIT = 1e3
 #: Largest number of Newton steps, and smallest share of a step in the line search.
 MAX_NEWTON_STEPS, MIN_STEP_SHARE = 40, 1e-3
 #: Relative rise of the objective, and norm of the tangential gradient relative to the gradient, that end the ascent.
@@ -48,7 +57,7 @@ class JointSolution:
         Σ_l multipliers[j, l]·B z_l, where the term l = j has z instead of B z. Diagonal for disjoint supports. Zeros if
         the components were only fitted in turn: then there are no multipliers.
     supports : sequence of ndarray of int
-        Variables of each component.
+        Variables of each component, positions in Σ, in any order; empty only where a component has no variables left.
     """
 
     Z: Array
@@ -105,14 +114,14 @@ class SupportManifold:
         return (self.variable_indices[:, None] == self.variable_indices).astype(np.float64)
 
     def to_loadings(self, x: Array) -> Array:
-        """Return the loadings Z, (n, m), of a vector x, (Σ k,)."""
+        """Return the loadings Z, (n, m), of a vector x, (Σ k,); those that are rounding are exactly zero."""
         Z = np.zeros((self.S.shape[0], self.unit_indicators.shape[1]))
         components = np.argmax(self.unit_indicators, axis=1)
         Z[self.variable_indices, components] = np.where(np.abs(x) > MIN_ABS_LOADING, x, 0.0)
         return Z
 
     def to_vector(self, Z: Array) -> Array:
-        """Return the vector x, (Σ k,), of loadings Z, (n, m)."""
+        """Return the vector x, (Σ k,), of loadings Z, (n, m); loadings outside of the supports are left out."""
         return np.concatenate([Z[support, j] for j, support in enumerate(self.supports)])
 
     def compute_value(self, x: Array) -> float:
@@ -120,7 +129,11 @@ class SupportManifold:
         return float(x @ self.within_covariance @ x)
 
     def evaluate_equations(self, x: Array) -> tuple[Array, Array]:
-        """Compute g(x), (m(m + 1)/2,), zero on the manifold, and its transposed Jacobian, (Σ k, m(m + 1)/2)."""
+        """Compute g(x), (m(m + 1)/2,), zero on the manifold, and its transposed Jacobian, (Σ k, m(m + 1)/2).
+
+        There is an equation for each pair of `component_pairs`, in their order: zᵢᵀB zⱼ = 0 for i < j, and zⱼᵀzⱼ − 1 =
+        0 for a component with itself. x, (Σ k,), need not be on the manifold.
+        """
         a, b = self.component_pairs
         X = self.unit_indicators * x[:, None]
         BX = self.metric @ X
@@ -134,7 +147,8 @@ class SupportManifold:
         """Return a point of the manifold near x, found by Gauss–Newton steps; None if they do not converge.
 
         A given pseudo-inverse J⁺, (Σ k, m(m + 1)/2), is used in every step, as long as the error halves; then J⁺ is
-        computed anew. x is (Σ k,).
+        computed anew, from the point reached. x is (Σ k,). The error is the largest |gᵢ|; a point counts as on the
+        manifold if it is within rounding and does not fall any more, or zero.
         """
         last_error = np.inf
         for _ in range(MAX_RETRACTION_STEPS):
@@ -142,7 +156,7 @@ class SupportManifold:
             error = float(np.max(np.abs(g)))
             if error == 0 or last_error <= error <= MAX_CONSTRAINT_ERROR:
                 return x
-            if not error < max(1e3, last_error) or (pseudo_inverse is not None and error > 0.5 * last_error):
+            if not error < max(ERROR_LIMIT, last_error) or (pseudo_inverse is not None and error > 0.5 * last_error):
                 return None if pseudo_inverse is None else self.retract(x)
             inverse = np.linalg.pinv(J.T, rcond=SINGULAR_VALUE_CUTOFF) if pseudo_inverse is None else pseudo_inverse
             x = x - inverse @ g
@@ -150,7 +164,10 @@ class SupportManifold:
         return x if last_error <= MAX_CONSTRAINT_ERROR else None
 
     def ascend(self, Z: Array) -> JointSolution | None:
-        """Return a local maximum near loadings Z, (n, m), not necessarily on the manifold; None if retraction fails."""
+        """Return a local maximum near loadings Z, (n, m), which need not be on the manifold; None if retraction fails.
+
+        The value of the result is no smaller than that of the first point on the manifold.
+        """
         x = self.retract(self.to_vector(Z))
         if x is None:
             return None
@@ -170,7 +187,10 @@ class SupportManifold:
         return JointSolution(self.to_loadings(x), value, self.compute_multipliers(x), self.supports)
 
     def compute_multipliers(self, x: Array) -> Array:
-        """Compute the Lagrange multipliers of the equations at x, (m, m), by least squares."""
+        """Compute the Lagrange multipliers of the equations at x, (m, m), by least squares; x is on the manifold.
+
+        They are scaled as the attribute `multipliers` of `JointSolution`, symmetric.
+        """
         _, J = self.evaluate_equations(x)
         gradient = 2 * self.within_covariance @ x
         return self._to_multiplier_matrix(np.linalg.pinv(J, rcond=SINGULAR_VALUE_CUTOFF) @ gradient)
@@ -187,7 +207,8 @@ class SupportManifold:
     def _compute_newton_step(self, x: Array) -> tuple[Array | None, Array]:
         """Return the step to the maximum of the quadratic model, or None at a stationary point, and J⁺ at x.
 
-        x, (Σ k,), is on the manifold; the step, (Σ k,), is tangential, so that x plus the step must be retracted.
+        x, (Σ k,), is on the manifold; the step, (Σ k,), is tangential, so that x plus the step must be retracted. It is
+        a direction of ascent, because negative curvatures are reversed. J⁺ is (Σ k, m(m + 1)/2).
         """
         _, J = self.evaluate_equations(x)
         U, s, Vt = np.linalg.svd(J)
@@ -209,7 +230,8 @@ class SupportManifold:
         """Return a point of the manifold along a direction, (Σ k,), from x with a larger value, or None.
 
         x, (Σ k,), holds the loadings on all supports, one component after the other, and has the value `value`;
-        `pseudo_inverse` comes with the direction and brings points back to the manifold. Steps shrink by four.
+        `pseudo_inverse` comes with the direction and brings points back to the manifold. Steps shrink by four, from the
+        whole direction to `MIN_STEP_SHARE` of it. "Larger" means by any amount.
         """
         share = 1.0
         while share > MIN_STEP_SHARE:

@@ -11,7 +11,26 @@ a result is used only if it is better.
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
 sorted candidate variables; inside the search n is their number. S, (n, n), is their covariance, scaled so that
 variances are about one; Z, (n, m), are loadings of m components, unit or zero columns; supports are m arrays of
-positions in S; `cardinalities` are m numbers of variables. All arrays of the search are on the host, in float64.
+positions in S, in any order; `cardinalities` are m numbers of variables. All arrays of the search are on the host, in
+float64.
+
+- `Constraint`: ``penalty_matrix(S, others)`` gives V, (R, n, q), and d, (R, n), of the penalty zᵀ(VVᵀ + diag(d))z of
+  one component given the others; ``compute_violation(S, Z)``, (R,), is zero for feasible components;
+  ``project_feasible(S, Z, supports)`` is the feasible `JointSolution` near Z, or None; ``swap_candidates(S, joint)``
+  yields supports and loadings to project; ``trivial_feasible(S, like)`` gives components that need no search;
+  ``min_relative_variance`` is the share of the largest variance that is rounding.
+- ``search_locally(start, find_better, n)`` moves to better solutions up to n times; ``find_largest_rows(v, k)`` are the
+  rows of the k largest values of each column, in any order; ``embed_rows(Z, idx, n)`` has Z at rows `idx` of n rows of
+  zeros; ``normalize_columns(Z)`` has unit or zero columns; ``to_host(x)`` is x as a NumPy array. An
+  `AdjustedVariancePenalty` gives the penalty matrix of the variance that the other components explain.
+- `JointSolution`: ``Z``, (n, m), ``value``, the sum of variances, and ``supports``. - ``batched_swap_test(P, B, d)``
+  takes the covariances on the supports, (R, k, k), with all variables, (R, k, n), and the variances, (R, n); it gives
+  the largest eigenvalues, their vectors, (R, k), and a slack, (R, k, n), which is negative where swapping the variable
+  of the row for that of the column raises the eigenvalue.
+- `Operator`: ``gram(idx)``, the covariance of some columns, on the host; ``correlate(combine(Z))``, AᵀA Z where the
+  matrix is; ``to_backend`` moves an array there; ``column_norms``, (n,), and ``norm_tolerance``, the norm that rounding
+  gives to a zero column; ``precision``, the relative rounding error of a product. ``Scores.from_gram(G)`` computes
+  adjusted variances, (m,), from inner products of scores, by its method ``compute_adjusted_variances()``.
 """
 
 from __future__ import annotations
@@ -51,6 +70,8 @@ N_GENERATIONS, N_ELITE, RENEWED_COMPONENT_SHARE = 4, 4, 0.4
 #: Number of starts of a generation that are projected on the feasible set, number of solutions that get a local search,
 #: and its largest number of swaps.
 N_PROJECTED_STARTS, N_SEARCHED_SOLUTIONS, MAX_SWAPS = 4, 2, 200
+#: Decimals to which values of about one are compared: solutions and starts that agree so far count as the same.
+VALUE_DECIMALS = 9
 #: Cost of a unit of violation when the starts to project are chosen.
 VIOLATION_COST = 0.5
 #: Largest number of rounds over all components without a constraint.
@@ -58,6 +79,10 @@ MAX_COORDINATE_ROUNDS = 20
 #: Loading of a unit vector up to which it counts as zero. Rounding makes such loadings of variables that the other
 #: components explain, and the final ascent would use those that are not zero.
 MIN_LOADING = 1e-9
+#: Weight of a variance beside a correlation when a support is filled up: it decides for components that are zero.
+VARIANCE_TIE_WEIGHT = 1e-6
+#: Share of the largest variance that is added to all variances, so that a Gram matrix of full rank can be factorised.
+RIDGE_SHARE = 1e-15
 #: Limits and tolerances of the final ascent on fixed supports.
 LBFGS_OPTIONS = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-15, "gtol": 1e-9}
 
@@ -79,7 +104,9 @@ class MultiStartBatch:
         """Swap variables of component j in every start, then set its loadings to the best ones on the new support.
 
         The covariance of start r is S − penalty_weights[r]·(VVᵀ + diag(d)) of its `penalty_matrix`: V is (R, n, q), d
-        is (R, n) and `penalty_weights` is (R,). Each start makes at most `max_swaps` swaps, the best one each time.
+        is (R, n) and `penalty_weights` is (R,). Each start makes at most `max_swaps` swaps, the best one each time. The
+        best loadings are the leading eigenvector of that covariance, of unit length and any sign. The sizes of supports
+        stay; of the other components only the penalty knows.
         """
         V, d = penalty_matrix
         n = self.S.shape[0]
@@ -112,8 +139,9 @@ def make_start_batch(
 ) -> MultiStartBatch:
     """Return a batch of `count` starts: the given ones, each (n, m), then copies with some components at random.
 
-    Supports have exactly the given cardinalities, at most n: the largest loadings of a start, filled up with random
-    variables. A component without loadings gets equal ones on its support.
+    Supports have exactly the given cardinalities, from 1 to n, which no given start exceeds: the largest loadings of a
+    start, filled up with random variables. A component without loadings gets equal ones on its support. If `count` is
+    smaller than the number of starts, only the first `count` are used. `rng` is advanced by numbers for all starts.
     """
     m = len(cardinalities)
     which = np.arange(count)
@@ -142,6 +170,7 @@ def multistart(
     """
 
     def project(candidates: Sequence[Array]) -> list[JointSolution]:
+        """Return the feasible components near each of the loadings, (n, m), the best few, best first; perhaps none."""
         return _select_distinct_solutions(
             [constraint.project_feasible(S, Z, _fill_joint_supports(S, Z, cardinalities)) for Z in candidates]
         )
@@ -158,7 +187,7 @@ def multistart(
                 batch.improve_component(j, penalty_matrix, penalty_weights, SWAPS_PER_PENALTY_LEVEL)
         variances = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2))
         scores = variances - VIOLATION_COST * constraint.compute_violation(S, batch.Z)
-        chosen = np.unique(scores.round(9), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
+        chosen = np.unique(scores.round(VALUE_DECIMALS), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
         members = ((batch.Z[r], [support[r] for support in batch.supports]) for r in chosen)
         best = _select_distinct_solutions([*best, *(constraint.project_feasible(S, *member) for member in members)])
     find_better = partial(find_better_constrained, S, constraint)
@@ -167,17 +196,21 @@ def multistart(
 
 
 def _select_distinct_solutions(solutions: Sequence[JointSolution | None]) -> list[JointSolution]:
-    """Return the best few solutions with distinct values, best first."""
-    by_value = {round(solution.value, 9): solution for solution in solutions if solution is not None}
+    """Return the best `N_ELITE` solutions with distinct values, best first, without None.
+
+    Values are about one and compared to `VALUE_DECIMALS`; of equal ones the last is kept.
+    """
+    by_value = {round(solution.value, VALUE_DECIMALS): solution for solution in solutions if solution is not None}
     return [by_value[value] for value in sorted(by_value, reverse=True)[:N_ELITE]]
 
 
 def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Supports:
     """Return the supports of Z, (n, m), filled up with the most correlated variables, or those of largest variance.
 
-    A component with more non-zero loadings than its cardinality keeps the first of them, by position.
+    A component with more non-zero loadings than its cardinality keeps the first of them, by position. There is an array
+    for each component, not sorted, non-zero loadings first, with as many variables as its cardinality, at most n.
     """
-    scores = np.abs(S @ Z) + 1e-6 * np.diagonal(S)[:, None]
+    scores = np.abs(S @ Z) + VARIANCE_TIE_WEIGHT * np.diagonal(S)[:, None]
     order = np.argsort(-np.where(Z != 0, np.inf, scores), axis=0, kind="stable")
     return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
 
@@ -185,7 +218,8 @@ def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Su
 def find_better_constrained(S: Array, constraint: Constraint, current: JointSolution) -> JointSolution | None:
     """Return the first feasible swap near `current`, within or between components, that raises the objective, or None.
 
-    `current` and the result satisfy the constraint over the covariance S, (n, n).
+    `current` and the result satisfy the constraint over the covariance S, (n, n). The objective, the sum of variances,
+    must rise by a relative `MIN_JOINT_RISE`.
     """
     for supports, guess in constraint.swap_candidates(S, current):
         solution = constraint.project_feasible(S, guess, supports)
@@ -198,7 +232,8 @@ def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[
     """Improve components without a constraint in turn while the total adjusted variance rises; return Z and the total.
 
     The swaps of a component maximise its variance that is uncorrelated with the scores of all others. A component that
-    is zero stays zero. S, (n, n), and Z, (n, m), are float64 on the host; `cardinalities` that exceed n count as n.
+    is zero stays zero. S, (n, n), and Z, (n, m), are float64 on the host; `cardinalities` that exceed n count as n. Z
+    is not changed, and the total of the result is no smaller than its own.
     """
     total = compute_total_adjusted_variance(S, Z)
     for _ in range(MAX_COORDINATE_ROUNDS):
@@ -223,15 +258,20 @@ def refine_loadings(S: Array, Z: Array) -> Array:
 
     Let G = ZᵀSZ = L D Lᵀ be the Gram matrix of the scores in the order of decreasing variance. Then the total is tr D,
     its derivative by G is W Wᵀ with W = L⁻ᵀ, and its derivative by Z is 2S Z W Wᵀ. L-BFGS maximises it over columns of
-    unit norm.
+    unit norm. S is (n, n). Zero columns stay zero, and Z is not changed; it is returned itself if nothing is better or
+    the scores are linearly dependent. A column of Z must have variance unless it is zero.
     """
     rows, columns = np.nonzero(Z)
     variances = np.sum(Z * (S @ Z), axis=0)
     order = np.argsort(-variances, kind="stable")[: int(np.count_nonzero(variances > 0))]
-    ridge = 1e-15 * float(variances.max()) * np.eye(order.size)
+    ridge = RIDGE_SHARE * float(variances.max()) * np.eye(order.size)
 
     def loss(x: Array) -> tuple[float, Array]:
-        """Return minus the total adjusted variance, and its gradient, for the non-zero loadings x, any lengths."""
+        """Return minus the total adjusted variance, and its gradient by x, for the non-zero loadings x of Z.
+
+        x is in the order of ``np.nonzero(Z)``; columns may have any length but zero, and are normalised first. Raise
+        LinAlgError if the scores are linearly dependent.
+        """
         Y = np.zeros_like(Z)
         Y[rows, columns] = x
         lengths = np.sqrt(np.sum(Y * Y, axis=0)) + (variances <= 0)
@@ -255,15 +295,19 @@ def refine_loadings(S: Array, Z: Array) -> Array:
 
 
 def compute_total_adjusted_variance(S: Array, Z: Array) -> float:
-    """Compute the total adjusted variance of loadings Z, (n, m), over a covariance S, (n, n)."""
+    """Compute the total adjusted variance of loadings Z, (n, m), over a covariance S, (n, n).
+
+    That is what each component adds to those of larger variance, summed. Zero columns add nothing.
+    """
     return float(Scores.from_gram(Z.T @ S @ Z).compute_adjusted_variances().sum())
 
 
 def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
     """Return the variables that components near Z, (n, m), may use: all of few, else those most correlated with Z.
 
-    Z is on the host; so are the variables, which are sorted. Variables of zero norm, up to rounding, are left out, and
-    nothing may remain.
+    Z is on the host, of any floating dtype; so are the variables, which are sorted. Variables of zero norm, up to
+    rounding, are left out, even if Z uses them, and nothing may remain. "Few" are at most `MAX_UNSCREENED_VARIABLES`
+    that vary. Which of equal correlations are chosen is not specified.
     """
     norms = to_host(operator.column_norms)
     varying = norms > operator.norm_tolerance
@@ -281,7 +325,8 @@ def candidate_variables(operator: Operator, Z: Array, cardinalities: Sequence[in
 def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, float]:
     """Return the covariance of the variables `idx` divided by their largest variance, and the divisor.
 
-    The covariance is symmetric, (|idx|, |idx|), float64 on the host.
+    The covariance is symmetric, (|idx|, |idx|), float64 on the host, a new array. The divisor is positive, 1 if all
+    variances are zero. `idx` are on the host.
     """
     S = operator.gram(idx).astype(np.float64)
     scale = float(np.max(np.diagonal(S), initial=0.0)) or 1.0
@@ -291,8 +336,8 @@ def compute_scaled_covariance(operator: Operator, idx: Array) -> tuple[Array, fl
 def maximize_adjusted_variance(operator: Operator, Z: Array, cardinalities: Sequence[int]) -> Array:
     """Return components without a constraint, found from Z, (n, m), with at least its total adjusted variance.
 
-    Z and the result are on the host, in float64. Components that are zero in Z stay zero; those beyond the rank of the
-    matrix must be zero, because rounding would choose their variables.
+    Z and the result are on the host, in float64; `cardinalities` are m numbers of variables. Components that are zero
+    in Z stay zero; those beyond the rank of the matrix must be zero, because rounding would choose their variables.
     """
     total = 0.0
     for _ in range(MAX_JOINT_ROUNDS):
@@ -315,7 +360,8 @@ def solve_joint(
     """Return components that satisfy a constraint, found from Z, (n, m), on the host in float64; None if none is found.
 
     Components for which the data have no variance left are zero, and so are those beyond the number of variables that
-    vary.
+    vary. Z, unit or zero columns, need not satisfy the constraint; `cardinalities` are m numbers, at least 1. The
+    result, (n, m), is float64 on the host, not oriented.
     """
     n = Z.shape[0]
     best_value = -np.inf
