@@ -23,8 +23,9 @@ from gpower.validation.checks import is_sequence
 
 #: Singular value of the scaled covariates, relative to the largest, below which a direction repeats the others.
 MIN_RELATIVE_SINGULAR_VALUE = 1e-9
-#: The same for eigenvalues of the correlations of covariates, which are squares of singular values.
-MIN_RELATIVE_EIGENVALUE = 1e-12
+#: Eigenvalue of the correlations of covariates, relative to the largest and by dtype, below which a direction repeats
+#: the others. It is above the rounding of the correlations: what is divided by a smaller one is rounding too.
+MIN_RELATIVE_EIGENVALUE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
 #: Name of the batch labels among the encoded covariates.
 BATCH_NAME = "batch"
 #: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
@@ -423,7 +424,7 @@ class CovariateVariables:
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))
         deviation = np.where(deviation > 0, deviation, 1.0)
         correlation = S[np.ix_(idx, idx)] / np.outer(deviation, deviation)
-        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE, hermitian=True)
+        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE[S.dtype], hermitian=True)
         coef = inverse @ (S[idx] / deviation[:, None]) / deviation[:, None]
         rest = S - S[:, idx] @ coef
         rest = (rest + rest.T) / 2
@@ -433,5 +434,5 @@ class CovariateVariables:
         rest[:, gone] = 0
         encoding = CovariateEncoding(self.names, np.full(idx.size, "", dtype=object))
         eigenvalues = np.linalg.eigvalsh(correlation)
-        rank = int(np.count_nonzero(eigenvalues > MIN_RELATIVE_EIGENVALUE * eigenvalues[-1]))
+        rank = int(np.count_nonzero(eigenvalues > MIN_RELATIVE_EIGENVALUE[S.dtype] * eigenvalues[-1]))
         return CovariateRegression(encoding, np.zeros(idx.size), coef, np.diagonal(S) - np.diagonal(rest), rest, rank)
