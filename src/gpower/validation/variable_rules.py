@@ -438,9 +438,9 @@ class VariableRules:
         `support_rules` are those of `build_support_rules`, with cost one for every group for a cardinality and with
         `sum_weights` for a budget; each component has a group that is not excluded. `levels`, one per component, are
         those of the `parameter`, "cardinality" or "budget": numbers of groups, or sums of weights. A required cost may
-        exceed a level by the share RELATIVE_COST_TOLERANCE. Raise ValueError for the first component that has no support: its
-        required groups cost more than the level, a cardinality exceeds the number of groups with variables that are not
-        excluded, or a budget is below the cost of the cheapest of these.
+        exceed a level by the share RELATIVE_COST_TOLERANCE. Raise ValueError for the first component without a support:
+        its required groups cost more than the level, a cardinality exceeds the number of groups with variables that are
+        not excluded, or a budget is below the cost of the cheapest of these.
         """
         what = "groups" if self.group_indices is not None else "variables"
         is_count = parameter == "cardinality"
