@@ -5,17 +5,16 @@ means and scales that it applies, and checks that all entries are finite.
 
 Terms: data are n_samples × n_features, or a covariance, n_features × n_features. A `Container` stores them: `shape`,
 `dtype`, `is_sparse`, `is_on_device`, `is_remote` (read in blocks); `storage_description` is where they are, empty in
-host memory, also of a sparse matrix. A `BlockMatrix` is a container that is read in blocks: ``take_rows(idx)`` and
-``take(idx)`` are containers of some rows and columns, the latter in memory with the array `A`; `fits_in_memory`,
-`memory_limit` (bytes) and `memory_excess_message` (a clause with the remedy). An `Operator` is the centred, scaled,
-weighted matrix A through products, in the dtype and memory of the data; as a `Covariance` it has no samples. `Moments`
-have `mean`, `scale` and `column_norms`, (n_features,), in float64, where the data are; the norms are those of A,
-exactly zero for constant columns. ``as_operator(X, …)`` returns both; `reduce_tall` allows a covariance in place of
-tall data.
+host memory, also of a sparse matrix. A `BlockMatrix` is a container that is read in blocks: ``take_rows(idx)`` are some
+rows as an array or a CSR matrix, idx being increasing, ``take(idx).A`` some columns; `fits_in_memory`, `memory_limit`
+(bytes) and `memory_excess_message` (a clause with the remedy). An `Operator` is the centred, scaled, weighted matrix A
+through products, in the dtype and memory of the data; as a `Covariance` it has no samples. `Moments` have `mean`,
+`scale` and `column_norms`, (n_features,), in float64, where the data are; the norms are those of A, exactly zero for
+constant columns. ``as_operator(X, …)`` returns both; `reduce_tall` allows a covariance in place of tall data.
 
 A `FitSpec` is the specification of a fit: `needs_samples`; ``estimate_passes(n)``, products with the matrix;
-``sparsity.penalty_family.support_rules``, rules on the variables or None; ``sparsity.sample_set
-.compute_max_correlations(operator)``, (n_features,), in the memory of the matrix. `RunningMoments` are means and
+and `sparsity`, whose ``penalty_family.support_rules`` are rules on the variables or None, and whose `sample_set` has
+``compute_max_correlations(operator)``, (n_features,), in the memory of the matrix. `RunningMoments` are means and
 scatter matrices of samples, in float64 on the host: ``from_batch(X, weight)``, ``merge(other)``, a new object,
 ``to_float64()``, and ``to_operator(center, scale)``, a `Covariance` and moments; `scatter`, (n_features, n_features).
 
