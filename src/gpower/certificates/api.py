@@ -21,6 +21,12 @@ rounding, or infinity for a large matrix; ``covering_eigenvalue(columns, scores,
 its value, all in the units of the scaled S. A `Clock` limits the time: ``is_expired`` says whether to stop,
 ``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock, ``make_child(seconds)`` is a
 clock that expires then, or with this one, and `elapsed_seconds` counts from its creation.
+
+``read_certificate_input(model, X, …)`` checks the arguments of `certify`: its result has `operator`; `Z`, (n, m), unit
+or zero columns; and `args`, a dictionary of the arguments `cardinality`, `gamma`, `deflation` and `order` of
+`certify_components`. ``check_float(value, name, minimum)`` and ``check_option(value, name, options)`` return the value
+or raise ValueError; ``expand_per_component(value, name, m)`` is a list of m values, from one or a list.
+``normalize_columns(Z)`` has columns of unit length, zero ones unchanged.
 """
 
 from __future__ import annotations

@@ -28,6 +28,15 @@ units of S, `variance_bound` is the upper bound in those of Σ, without the shif
 (−bound, serial number, node). ``assess_by_rows(search, node, clock, schedule)`` bounds a node by rows, records what it
 prunes, and returns the smaller node, or None if it is pruned; ``open_unless_leaf(node)`` enumerates a node of few
 supports or opens it, and does nothing for None.
+
+``make_root(bound)`` of a search is the node of all supports, given a bound on their variance, and
+``record_pruned_bound(value)`` notes that supports up to a value are not searched. ``minimize_row_bound(problem, rows,
+target=, clock=, smoothings=, steps=)`` has the best `rows` found and their `bound`, in the units of S/scale;
+``problem.bound_omitted_supports(rows, bound)`` bounds supports with a variable that was left out.
+``solve_component(operator, spec, rng).Z``, (n, 1), are loadings of the cardinality in `spec`. ``embed_rows(Z, idx, n)``
+has n rows, those of Z at `idx` and zeros elsewhere; ``orient(Z)`` makes the largest absolute entry of each column
+positive. ``relative_gap(value, upper)`` is upper/value − 1, zero if upper ≤ value; ``Certificate.from_bounds`` is the
+certificate of a value and its bounds. A `ScalarMinimum` of `bounds` has `value` and `argument`.
 """
 
 from __future__ import annotations

@@ -21,6 +21,10 @@ the rules in `spec` allow, unit or zero, and ``orient(Z)`` makes the largest abs
 incumbent_value·(1 + tol), up to which nodes are pruned; `upper_bound`; `open_nodes`; `n_nodes`; ``push(node)``, which
 opens a node or counts None; ``record_pruned_bound(bound)``; and ``run_best_first(expand, clock)``, which replaces the
 node of the largest bound by its children until all are pruned or the clock expires. `EPS` is the machine epsilon.
+``largest_eigenvalue(M)`` is an upper bound on λmax of a symmetric M that contains the rounding. A `Clock` limits the
+time: `elapsed_seconds` counts from its creation, its `callback` is called without arguments every now and then, and by
+``poll_callback()`` at once; a true result expires it. ``embed_rows(Z, idx, n)`` has n rows, those of Z at `idx` and
+zeros elsewhere. ``Certificate.from_bounds`` is the certificate of a value and its bounds, in order.
 """
 
 from __future__ import annotations

@@ -9,7 +9,8 @@ a device; ``with_covariates(covariates, batch)``; ``fill_missing()``, which impu
 finite, and may replace tall data by their covariance. Its result is a `PreparedData`, with `operator`, `moments`
 (`column_norms`, (n,), zero for constant columns) and `feature_names`, (n,) of text, or None. ``to_numpy(x)`` returns a
 small array of any library or device as a NumPy array, and ``normalize_columns(Z)`` Z with columns of unit length, zero
-ones unchanged.
+ones unchanged. ``check_option(value, name, options)`` returns the value or raises ValueError; so does
+`check_covariates_given`, unless covariates are passed exactly if the model was fitted with them.
 """
 
 from __future__ import annotations

@@ -42,7 +42,16 @@ then `upper_bound`, in S and with rounding, bounds every set (infinity if the li
 A `Bound` has `method`, `value` and `seconds`; `find_least_bound` returns the least, one of value infinity for none.
 ``relative_gap(value, upper)`` is upper/value − 1, zero if upper ≤ value. A `Clock` limits the time:
 ``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock, and ``make_child(seconds)`` is a
-clock that expires after that time, or with this one.
+clock that expires after that time, or with this one; `max_seconds` is its limit, and `elapsed_seconds` counts from its
+creation.
+
+``read_certificate_input(model, X, …)`` checks the arguments of `certify_total`: its result has `model`, `operator`,
+`Z`, (n, m), with unit or zero columns, and `args`, with the `cardinality` given to the model.
+``solve_all_components(operator, spec, rng).Z``, (n, m), are the components of a specification, unit or zero; a
+ValueError is raised if none satisfy its constraint. ``can_list_supports(n, cardinalities)`` says whether they are few
+enough. ``orient(Z)`` makes the largest absolute entry of each column positive. `check_float`, `check_int` and
+`check_option` return a value or raise ValueError; ``expand_per_component(value, name, m)`` is a list of m values, from
+one or a list. ``Certificate.from_bounds`` is the certificate of a value and its bounds, in order.
 """
 
 from __future__ import annotations

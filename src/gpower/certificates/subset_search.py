@@ -27,7 +27,15 @@ place. ``find_best_support(S, fixed, free, slots, clock)`` enumerates supports o
 effect; ``build_support_rules()``, the `SupportRules`, with masks `excluded`, (n, 1); ``check_levels(rules, [k],
 "cardinality")``, which raises ValueError if no support has k groups; and the warning about included variables of
 loading zero. A `Clock` limits the time: ``is_expired``, ``poll_callback()``, and ``interruptible()``, a context in
-which Ctrl-C ends the block and expires the clock.
+which Ctrl-C ends the block and expires the clock; `max_seconds` is its limit and `elapsed_seconds` counts from its
+creation.
+
+``prepare_certificate_data(X, covariance)`` has `operator` and `feature_names`, (n,) of text, or None. `best_groups` and
+`best_disjoint` are the searches over groups and for disjoint components; each returns a `CertifiedComponent`, a pair of
+`component` and `certificate`. `check_float`, `check_int`, `check_option` and `check_required_have_variance` raise
+ValueError. ``find_unused_includes(Z)`` of the rules are the names of included variables without a loading, a list per
+row of Z, and ``warn_unused_includes(names)`` the warnings about them, which `warn_all` issues. `format_names` joins the
+first names of a list.
 """
 
 from __future__ import annotations

@@ -14,7 +14,8 @@ gathered, `is_remote` that reading all takes long; ``should_copy(q)`` says that 
 rows; from MAX_GATHERED_SHARE on all of it is read instead. An ascent works on a Gram matrix of fewer columns than
 `max_gram_share` times n_samples. ``to_backend(v)`` moves an array to the memory of the matrix. ``take_rows(v, idx)`` is
 v[idx], where v is; ``to_host(v)`` is v as a NumPy array; ``embed_rows(Z, idx, n, like)`` has n rows, those of Z at
-`idx` and zeros elsewhere, where `like` is.
+`idx` and zeros elsewhere, where `like` is; ``max_or_zero(v)`` is the largest of non-negative values, 0 for none. A
+`PassCounter` counts by ``add(share)``; `counter_for_taken` is that of an operator of some columns.
 
 `Moments` of X have `mean` and `scale`, (n_features,), float64, where X is; ``compute_centering_errors(dtype)``, the
 relative errors of columns that are centred after a product; and ``take(idx)``. ``compute_centered_gram(X, moments, w,

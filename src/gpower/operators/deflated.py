@@ -10,12 +10,13 @@ outside `rows`; ``columns(idx)``, A[:, idx], (p, |idx|), a new array; ``get_rows
 ``inner(X, Y, C)``, XᵀY on the host, with C = AᵀY, which is read only without samples; ``squared_norms(X, C)``, its
 diagonal for X = Y; ``gram(idx)``, not to be written to; ``dual(X)``, D with XᵀY = DᵀY for all represented Y, which is X
 itself with samples; ``take(idx)``, the operator of some columns; `column_norms`, (n,), and `precision`, the relative
-rounding error of a product. A `Container` of entries has ``should_copy(q)``, whether q columns may be gathered, and
-``wrap_array(B)``, the container of an array, with ``cross_gram(R)``, BᵀR. A `ColumnCache` is the same operator with a
-cache of columns; a `Covariance` that of a Gram matrix; ``DataMatrix(container, norms)`` that of its matrix as it is. A
-`ColumnRestriction` has the operator of some columns and the function `lift` that turns its vectors into those of this
-operator. ``take_rows(v, idx)`` is v[idx], where v is; ``to_host(v)`` is v as a NumPy array, and ``asarray_like(x, v)``
-is v where x is.
+rounding error of a product; `has_samples`; `is_sparse`, whether columns take more memory when gathered; and
+`counter_for_taken`, the pass counter for an operator of some columns. A `Container` of entries has ``should_copy(q)``,
+whether q columns may be gathered, and ``wrap_array(B)``, the container of an array, with ``cross_gram(R)``, BᵀR. A
+`ColumnCache` is the same operator with a cache of columns; a `Covariance` that of a Gram matrix;
+``DataMatrix(container, norms)`` that of its matrix as it is. A `ColumnRestriction` has the operator of some columns and
+the function `lift` that turns its vectors into those of this operator. ``take_rows(v, idx)`` is v[idx], where v is;
+``to_host(v)`` is v as a NumPy array, and ``asarray_like(x, v)`` is v where x is.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ a good start is given, Lanczos iterations solve it.
 A is the matrix of an operator, (p, n), known through products: `operator.combine(T)` is A T and `operator.correlate(X)`
 is AᵀX, both where the matrix is (host or device). Eigenpairs, loadings and starts are on the host.
 
-Terms: of the operator, ``shape`` is (p, n), with p = n and no samples for a covariance; `column_norms`, (n,), are where
-the matrix is, exactly zero for columns of rounding errors; ``gram(idx)``, A[:, idx]ᵀA[:, idx], and
+Terms: of the operator, ``shape`` is (p, n), with p = n and no samples (`has_samples`) for a covariance; `is_sparse`
+says that columns take more memory when gathered, `is_remote` that reading the whole matrix takes long; `column_norms`,
+(n,), are where the matrix is, exactly zero for columns of rounding errors; ``gram(idx)``, A[:, idx]ᵀA[:, idx], and
 ``sample_gram(idx)``, A[:, idx]A[:, idx]ᵀ, only with samples, are on the host, and are not written to;
 ``restrict(idx).operator`` is that of some columns alone, and ``is_cached(idx)`` says that it needs no read;
 ``to_backend(v)`` moves a small array to the matrix. ``take_rows(v, idx)`` is v[idx], where v is; ``to_host(v)`` is v as

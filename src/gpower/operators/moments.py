@@ -8,8 +8,9 @@ sample weights are on the host. Weights w are None for ones.
 Terms: a `Container` X stores the data. ``compute_moments(w, total)`` of it returns means, ‖√w∘(x − mean)‖ of each
 column, both (n_features,), and the number of passes; ``deviation_norms(mean, w)`` are such norms about any values;
 ``gram(mean, w, idx)`` is (X − mean)ᵀ diag(w) (X − mean) of the columns `idx` (None for all), with `mean` of these
-columns alone, or None for zero, and w where X is. A `PassCounter` has ``add(share)``. ``safe_reciprocal(v)`` is 1/v,
-and 0 where v is not positive; ``take_rows(v, idx)`` is v[idx], where v is.
+columns alone, or None for zero, and w where X is; `is_sparse`; ``to_backend(v)``, which moves v to where X is. A
+`PassCounter` has ``add(share)``. ``safe_reciprocal(v)`` is 1/v, and 0 where v is not positive; ``take_rows(v, idx)`` is
+v[idx], where v is.
 """
 
 from __future__ import annotations

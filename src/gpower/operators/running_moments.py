@@ -11,7 +11,10 @@ power=2)`` is the mask, (n_features,), of columns whose Gram matrix loses digits
 is (X − mean)ᵀ diag(w) (X − mean). A `Container` has ``transposed_times(Y)``, XᵀY; ``to_backend(v)``, which moves an
 array to where X is; and ``shifted_sums_by_part(center, part, n_parts)``, (n_parts, 1 + n, n), float64 on the host: for
 every part Σ(x − center) in the first row and Σ(x − center)(x − center)ᵀ below, with None for zero. A `Covariance` is
-the operator of a matrix AᵀA. ``scale_rows_and_columns(S, s)`` is diag(s) S diag(s), a new array.
+the operator of a matrix AᵀA. ``scale_rows_and_columns(S, s)`` is diag(s) S diag(s), a new array. ``as_container(X)``
+wraps a matrix, and ``prepare(False)`` of it is the container for a fit; ``to_host(v)`` is v as a NumPy array.
+``compute_degrees_of_freedom(w, n_samples)`` is the divisor of variances, and ``Moments.from_deviations`` makes moments
+from means and norms of the deviations, of which those that are rounding errors become zero.
 
 Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, The American Statistician 37, 242–247.
 """

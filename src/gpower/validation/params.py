@@ -18,7 +18,7 @@ groups: sums of weights, roots of sums of their squares (False), or ones (None, 
 and, so, all supports are allowed. ``check_levels(support_rules, levels, name)`` raises ValueError if a level cannot be
 met. A `Solver` has options as attributes. ``is_number(value, kind)`` says whether a value is of a kind of number and
 not a bool; `is_sequence` whether it is iterable and not text; `to_python` turns NumPy scalars into Python objects, as
-`to_python_list` does in a list.
+`to_python_list` does in a list. ``format_param(name, value)`` is how the user writes a parameter.
 """
 
 from __future__ import annotations

@@ -24,6 +24,21 @@ of the encoded covariates; its ``compute_residuals(weight, center)`` has them as
 weights with which batches have equal weight, or raises ValueError; ``predict_missing(X, center)`` is a copy of X
 without NaN. Checks raise ValueError (`check_table` also TypeError) that name the variable. ``check_sample_weight(w, n,
 dtype)`` returns None or a NumPy array, (n,), in that dtype, finite, non-negative and not all zero.
+
+``check_finite(X, names, sums)`` looks for entries that are not finite, at once if `sums`, (n_features,), are finite;
+``check_range(norms, names, dtype)`` for norms that are too large or small; ``check_int(value, name, minimum)`` and
+``check_option(value, name, options)`` return the value. ``get_constructor_params(estimator)`` are its parameters by
+name; ``resolve_solver(params)`` is a new dictionary with a `Solver` as `solver`, an object with `init` and
+`accumulate_dtype`; ``build_fit_spec(params, shape, names)`` is a `FitSpec`. ``VariableRules.from_params`` has
+`cardinality_range`. ``read_covariates(…)`` are covariates and then batches, as columns with `values`, (n_samples,);
+``CovariateEncoding.from_columns(columns).encode(columns)``, (n_samples, c), float64, are the encoded ones;
+``CovariateVariables.find(selectors, names, n)`` are variables of a covariance. ``compute_variance_ratio(moments,
+standardized)`` of a regression is the share of the variance that was removed. ``impute(X, rank, …)`` has `X`, a filled
+copy, and `note`. ``detect_matrix_kind(X, same_names)`` is "correlation", "covariance" or "".
+``compute_container_moments(X, center, scale, w, counter)`` are `Moments`; ``compute_moments_by_part(X, moments, part,
+count)`` are `RunningMoments`, one per part, to which ``append_columns(moments, X, C, part)`` adds columns C.
+``to_host(v)`` is v as a NumPy array, ``format_variable_name(j, names)`` how a message names variable j, and
+``warn(message, category)`` warns at the line of the user.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ Terms: a `MatrixSource` is a store: `shape`, `axis`, `is_sparse`, `working_dtype
 ``read_source_block(source, lo, hi)`` is an array or a CSR matrix of the lines lo to hi − 1, in the working dtype;
 ``get_storage_state(source)`` equals an earlier one unless the store was changed. ``wrap_in_memory(matrix)`` is the
 container of a matrix in memory, whose ``subtract_offsets(shift)`` is a copy less a constant per column.
-``add_in_float64(terms)`` adds arrays in their order.
+``add_in_float64(terms)`` adds arrays in their order. ``get_block_slices()`` are the slices
+of lines of all blocks, and ``get_default_memory_limit()`` is a quarter of the free memory, in bytes.
 """
 
 from __future__ import annotations
