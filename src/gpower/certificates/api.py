@@ -201,9 +201,10 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     λmax(Σ Yᵢ) of `candidates` at ρ = γ, and λmax(Σ + R + Rᵀ + diag(ρ²/γ)) of `row_bound` with ρᵢ = ‖rᵢ‖. If the
     candidates are not all variables above γ, it is the smaller of max_j U_j − γj for the trace and λmax(Σ) − γ.
 
-    `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and does not contain the
-    shift of the candidates. The profiles are computed in any case; the other two bounds are skipped if the clock has
-    expired or Ctrl-C ends them.
+    `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and may contain the
+    shift of the candidates. The row bound is skipped above MAX_PENALIZED_VARIABLES variables, for γ below
+    MIN_RELATIVE_GAMMA of the bound, and if the clock has expired; Ctrl-C ends it and the second bound, and expires the
+    clock. The profiles are computed in any case.
     """
     view = state.candidates
     if view.floor > gamma:  # variables that can be in a solution are not among the candidates

@@ -258,7 +258,7 @@ def minimize_on_grid(function: Callable[[float], float], grid: Array) -> ScalarM
     `grid`, with one point at least, is sorted, either way, and its points are passed to `function` as floats, in its
     order. The function may return infinity, where it has no bound, but not NaN. Its local minima away from the best
     grid point (of equal ones the first) may be missed. The interval between the neighbours is searched to
-    RELATIVE_GRID_TOLERANCE of its width.
+    RELATIVE_GRID_TOLERANCE of its width. Of equal values that of the smaller argument is returned.
     """
     values = [function(float(t)) for t in grid]
     i = int(np.argmin(values))

@@ -158,12 +158,13 @@ def as_operator(
     ----------
     X : ndarray, scipy.sparse array, array on a device or Container, float32 or float64
         Samples × variables, or with `covariance=True` a NumPy array, symmetric and positive semidefinite, which the
-        operator uses without a copy. X is never changed. It is copied only if a
-        column mean is so large that implicit centring would lose digits; that column is then centred in the copy.
+        operator uses without a copy. X is never changed. It is copied only if a column mean is so large that implicit
+        centring would lose digits; that column is then centred in the copy.
     center, scale : bool
         Subtract the (weighted) means; divide by the (weighted) standard deviations.
     sample_weight : ndarray of shape (n_samples,), optional
-        Non-negative weights, on the host; A has rows √wᵢ xᵢ.
+        Finite, non-negative weights, not all zero, on the host; A has rows √wᵢ xᵢ. They have no effect with
+        `covariance`.
     covariance : bool
         X is AᵀA.
     reduce_tall : bool
@@ -177,7 +178,7 @@ def as_operator(
     Returns
     -------
     Operator
-        A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`.
+        A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`; in the dtype of X.
     Moments
         Means, scales and norms of the columns, where the matrix is; with `covariance`, zero means and unit scales.
 

@@ -73,7 +73,11 @@ class Covariance(Operator):
         return np.asarray(np.sqrt(np.maximum(np.diagonal(self.S), 0)))
 
     def correlate(self, X: Array) -> Array:
-        """Compute ΣU, (n_features, m), reading only some rows of Σ if few rows of U, the argument X, are non-zero."""
+        """Compute ΣU, (n_features, m), for U in the argument X, (n_features, m); the result is a new array.
+
+        If at most the share MAX_GATHERED_SHARE of the rows of U are non-zero, only those rows of Σ are read; this share
+        is counted, otherwise 1.
+        """
         rows = find_nonzero_rows(X)
         if rows.size <= MAX_GATHERED_SHARE * X.shape[0]:
             self.counter.add(rows.size / X.shape[0])

@@ -176,7 +176,10 @@ class DataMatrix(Operator):
         )
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the rows A[idx], (|idx|, n_features), weighted, centred by the means, and scaled; `idx` increases."""
+        """Return the rows A[idx], (|idx|, n_features), weighted, centred by the means, and scaled; `idx` increases.
+
+        They are where the matrix is, in its dtype, and not to be written to. With `q` there must be `moments`.
+        """
         self.counter.add(self.X.row_read_share(idx))
         A = self.X.get_rows(idx)
         if self.moments is not None:

@@ -89,8 +89,8 @@ def impute(
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table in float32 or float64, with NaN for missing entries and no infinite ones; it is not changed. A row or
-        a column without an observed entry raises ValueError.
+        The table in float32 or float64, with NaN for missing entries and no infinite ones; it is not changed. The model
+        is computed in its dtype. A row or a column without an observed entry raises ValueError.
     rank : int
         Number of components, limited by the shape of X; 0 fills in means.
     center : bool

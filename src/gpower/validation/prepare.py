@@ -517,9 +517,11 @@ class EstimatorInput:
             )
 
     def _validate_covariance(self, sample_weight: Any) -> tuple[EstimatorInput, tuple[str, ...]]:
-        """Return the input and notes on its changes; raise unless it is a covariance matrix.
+        """Return the input and notes on its changes, one sentence each; raise ValueError unless it is a covariance.
 
-        The matrix must be dense and in host memory, without sample weights. See `check_covariance` for what is changed.
+        The matrix must be dense, in host memory, finite, square, symmetric and positive semidefinite, and there must be
+        no sample weights. X is not changed: the result has X itself or, if negligible negative eigenvalues were set to
+        zero, a copy in its dtype.
         """
         stored = self.container.is_sparse or bool(self.container.storage_description)
         if stored or sample_weight is not None:
