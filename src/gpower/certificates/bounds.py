@@ -49,8 +49,8 @@ SUM_ROUNDING_IN_EPS, QUOTIENT_ROUNDING_IN_EPS = 2, 4
 #: Share of the last vector in a power iteration, which lets blocks of period two converge, and the smallest entry of
 #: the next vector relative to the largest: entries must be positive, so that the quotients are bounds.
 PERRON_DAMPING, MIN_PERRON_ENTRY = 1e-3, 1e-12
-#: Shifts tried until a matrix is positive definite, relative to n times its largest entry. The largest one admits
-#: correlations rounded to three decimals (measured for 10 to 800 variables), but in general not to two.
+#: Shifts tried until a matrix is positive definite, relative to n times its largest entry. The largest one suffices for
+#: correlations rounded to three decimals (measured for 10 to 800 variables), but in general not for two.
 RELATIVE_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 2e-4)
 #: Number of thresholds tried before the best one is refined. The bound may have several minima in t.
 N_THRESHOLD_GRID_POINTS = 12

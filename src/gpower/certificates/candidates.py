@@ -14,8 +14,8 @@ Given a unit vector x, with c = aᵢᵀx:
 
 - c² > ρ: Yᵢ = Bᵢxxᵀ Bᵢ/(xᵀBᵢx). Bᵢ has one positive eigenvalue and xᵀBᵢx > 0, so it is negative semidefinite on the
   vectors that are Bᵢ-orthogonal to x, and Yᵢ − Bᵢ ⪰ 0.
-- c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, p̂ the direction of aᵢ − cx. On the span of x and p̂, the
-  determinant of Yᵢ − Bᵢ is zero and its first entry ρ − c² > 0; off it, Yᵢ − Bᵢ = ρI.
+- c² < ρ < ‖aᵢ‖²: Yᵢ = ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ, where p̂ is the direction of aᵢ − cx. On the span of x and p̂, the
+  determinant of Yᵢ − Bᵢ is zero and its first entry is ρ − c² > 0; on the complement, Yᵢ − Bᵢ = ρI.
 - ‖aᵢ‖² ≤ ρ: Yᵢ = 0, so that the column aᵢ need not be read.
 
 x is the vector of scores of a component. The certificate is exact if that component solves the semidefinite relaxation.

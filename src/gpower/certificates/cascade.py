@@ -295,7 +295,7 @@ def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int
 class SampleSpace(NamedTuple):
     """Columns aᵢ of a matrix with Σ = AᵀA, in increasing order of i, and the scores of a component; both float64."""
 
-    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the ρ that was asked for
+    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the requested ρ
     scores: Array  # (p,): unit vector
 
 
@@ -375,7 +375,7 @@ def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
     The bound is λ_k(Σ) ≤ λmax(Σ + R + Rᵀ + diag(ρ²/b)) + kb, minimised over R and b (docs/certificates.md, 3.5 and
     3.6). The state must have a bound. None is computed if the gap is within the tolerance, the clock has expired, the
     value is below MIN_VALUE_SHARE of the least bound, or k variables that were left out could alone reach that bound.
-    The component stays as it is, also if the search meets a better support: its certificate is asked for.
+    The component to be certified does not change even if the search finds a better support.
     """
     view = select_row_candidates(state)
     is_hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound

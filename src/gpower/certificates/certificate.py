@@ -1,4 +1,4 @@
-"""Bounds, the certificate that is made of them, and the clock that limits the time of a computation.
+"""The certificate of a component, the bounds that it contains, and the clock that limits the time of a computation.
 
 ``format_count(count, noun)`` of `_utils.text` returns a count and its noun, in the plural unless the count is one.
 """

@@ -1,8 +1,8 @@
 """Exact search among the supports that groups and known variables allow: branch and bound over whole groups.
 
 A node allows some groups and fixes others. A selection P of groups has the matrix S_P of the blocks S_gh, g and h in P.
-Two bounds hold for every selection of a node: λmax over all allowed groups, as a principal submatrix has no larger one;
-and the largest sum of the norms of a row of blocks, as in Gershgorin's discs.
+Two bounds hold for every selection of a node: λmax of the matrix of all allowed groups, because λmax of a principal
+submatrix is no larger; and the largest sum of the norms of the blocks of a row, as in Gershgorin's discs.
 
 Terms: all arrays are NumPy arrays on the host, values in float64, indices of int, masks of bool. An `Operator` is a
 matrix A through products, here in float64 in host memory. ``shape`` is (p, n); ``column_norms``, (n,), are exactly zero

@@ -1,4 +1,4 @@
-"""Read the arguments of certificates: the data become an operator, the components unit columns, the model its args.
+"""Convert the arguments of certificates: data to an operator, loadings to unit columns, models to `CertificateArgs`.
 
 Terms: there are n features and m components. ``UnwrappedModel.unwrap(model)`` has `model`, a copy of the last step of a
 pipeline that finds components, or the object itself, and ``apply_earlier_steps(X)``, what the steps before it make of

@@ -1,9 +1,9 @@
-"""Several components together: upper bounds on the sum of their variances, and exact search for disjoint components.
+"""Several components jointly: upper bounds on the sum of their variances, and exact search for disjoint components.
 
 Let z₁, …, z_m be unit vectors with at most k₁, …, k_m non-zeros, and U_k a bound on one component of k variables.
 
-*Singles*, for every constraint and for none: Σ zⱼᵀΣzⱼ ≤ Σ U_kⱼ. Without a constraint no other bound is needed, as the
-best set repeats the best component.
+*Singles*, for every constraint and for none: Σ zⱼᵀΣzⱼ ≤ Σ U_kⱼ. Without a constraint no better bound exists, because
+the best set repeats the best component.
 
 *Eigenvalues*, for every constraint: Σ zⱼᵀΣzⱼ ≤ λ₁ + … + λ_m of Σ. For orthonormal z this is Ky Fan's theorem, and
 disjoint z are orthonormal. For uncorrelated components with variances vⱼ > 0, the uⱼ = Σ^{1/2}zⱼ/√vⱼ are orthonormal,
@@ -316,8 +316,8 @@ class JointBoundState:
     def listing(self) -> float:
         """Search the lists of all supports for the best disjoint ones, and return a bound on the value of every set.
 
-        A set that is better than the components is stored in `improved_supports`, and the number of nodes in `n_nodes`.
-        The result is infinite if there are too many supports, or if the clock expires before all are listed.
+        A set whose value exceeds that of the components is stored in `improved_supports`, and the number of nodes in
+        `n_nodes`. The result is infinite if there are too many supports, or if the clock expires before all are listed.
         """
         if not can_list_supports(self.operator.shape[1], self.cardinalities):
             return np.inf

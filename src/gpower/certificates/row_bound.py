@@ -1,6 +1,7 @@
-"""The row bound: the strongest bound of this package, a convex dual with one row and one price per variable.
+"""The row bound: the strongest bound of this package, a convex dual problem with one row and one price per variable.
 
-Let R be any n × n matrix with rows rᵢ, b > 0 a price, and z a unit vector with support I, |I| ≤ k. For i in I,
+Let R be any n × n matrix with rows rᵢ, b > 0 the price of a variable (a number that the bound adds for each variable of
+a support), and z a unit vector with support I, |I| ≤ k. For i in I,
 
     −2zᵢ rᵢᵀz − zᵢ²ρᵢ²/b ≤ 2|zᵢ|ρᵢ − zᵢ²ρᵢ²/b ≤ b,      ρᵢ = max { rᵢᵀy : ‖y‖ = 1, yᵢ and at most k − 1 others ≠ 0 },
 
@@ -376,13 +377,13 @@ def minimize_row_bound(
 
 
 class Screening(NamedTuple):
-    """What is proven about the supports that are better than a threshold; both masks include the fixed variables.
+    """What is proven about supports whose value exceeds a threshold; both masks include the fixed variables.
 
-    A support is better if its value is larger than the threshold. If a variable is required and not kept, none is.
+    If a variable is required and not kept, there is no such support.
     """
 
-    keep: Array  # (n,) of bool: variables that better supports may contain
-    required: Array  # (n,) of bool: variables that all better supports contain
+    keep: Array  # (n,) of bool: variables that such supports may contain
+    required: Array  # (n,) of bool: variables that all such supports contain
 
 
 def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> Screening:

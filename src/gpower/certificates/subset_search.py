@@ -317,7 +317,7 @@ def search_subset(
 def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
     """Yield the state after each stage; skip a stage that is done or no longer needed. Nothing may be yielded.
 
-    A state without bounds has not begun; one without a tree has not reached the search with row bounds. That search
+    A state without bounds is at the start; one without a tree has not reached the search with row bounds. That search
     changes the tree in place and is continued if it has open nodes, whatever the gap.
     """
     if not state.bound_state.bounds:

@@ -1,4 +1,4 @@
-"""Operators: the data matrix through its products. Only `as_container` looks at the type of the data.
+"""Operators: products with the data matrix. Only the function `as_container` depends on the type of the data.
 
 Terms: a `Container` stores the data, samples × variables, neither centred nor scaled, in float32 or float64: `shape`,
 `dtype`, `is_sparse`, `is_remote` (read in blocks). ``prepare(double_sums)`` is the container for a fit, which sums

@@ -1,4 +1,4 @@
-"""A matrix less some components, seen through products: A − Y Zᵀ is never formed.
+"""Operator of a matrix from which components have been removed, A − Y Zᵀ, which is never formed.
 
 A is the matrix of another operator, `base`, of shape (p, n); p is n_samples or, if only AᵀA is known ("no samples"),
 n_features. Then a vector x of the sample space is represented by coefficients u with x = A u, otherwise by itself; m

@@ -1,7 +1,7 @@
 """Means and scales of standardisation, the digits that centring loses, and centred Gram matrices.
 
 Data X, (n_samples, n_features), are standardised as (x − mean)/scale without being changed: products are centred
-afterwards. That loses digits if a mean is large beside the deviations from it, because two large numbers are
+afterwards. That loses digits if a mean is much larger than the deviations from it, as two large numbers are
 subtracted. Unless stated otherwise, arrays of length n_features are where X is, host or device, in float64; indices and
 sample weights are on the host. Weights w are None for ones.
 

@@ -1,7 +1,8 @@
-"""Covariates and batches: what is known about the samples, and is removed from the variables before a fit.
+"""Covariates and batches of the samples: their encoding as columns of numbers, whose effect a fit removes.
 
-Numbers are used as they are; categories, and the batches, become one indicator per level. The encoded covariates C have
-a column per number and level. The fit sees the residuals of the variables, the part that C does not predict.
+A column of numbers is used without change; categories and batches become one indicator per level. The encoded
+covariates C have one column per column of numbers and per level. The fit is to the residuals of a regression of the
+variables on C.
 
 Terms: X, a `Container`, stores a matrix, (n_samples, n_features), neither centred nor scaled, or a covariance,
 (n_features, n_features). Its `shape` and `dtype` (float32 or float64) are those of the matrix; ``to_dense()`` is the

@@ -1,4 +1,4 @@
-"""Imputation: missing entries of a table are estimated by a low-rank model of the observed ones.
+"""Impute missing entries of a table by a low-rank model of the observed entries.
 
 The model is mean + U Vᵀ of a few ordinary components. Each step fills the missing entries from the model and fits the
 model to the filled table by least squares, first the scores U, then means and loadings V. If the missing entries are

@@ -1,4 +1,4 @@
-"""Parameters of the estimator, checked and turned into the objects of a `FitSpec`; below are no string options.
+"""Check the parameters of the estimator and convert them to a `FitSpec`, which contains objects, not string options.
 
 Terms: n variables, m components, p samples; for a covariance p = n. Unless stated otherwise `params` contains
 parameters of an estimator by name, as the user gave them. Arrays are NumPy arrays on the host.

@@ -1,4 +1,4 @@
-"""Models inside scikit-learn pipelines: the model itself, its data and the names of its variables."""
+"""Models inside scikit-learn pipelines: find the model, its data after the earlier steps, and its variable names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options of the search for components, and the setting of the paper [JNRS10]."""
+"""The settings of the algorithm, `Solver`, and the settings with which it is that of the paper [JNRS10]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules on the variables, from parameters to objects: groups, include, exclude, penalty_weights.
+"""Convert the parameters groups, include, exclude and penalty_weights to rules about the variables.
 
 Values without effect (groups of one variable, weights of one, empty lists) are dropped, so that the result is the same
 as without them.

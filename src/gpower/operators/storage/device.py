@@ -15,7 +15,7 @@ from gpower._utils.arrays import Array
 from gpower.operators.storage.base import Container
 from gpower.operators.storage.dense import MAX_FLOAT32_SUM_ROWS, DenseMatrix
 
-#: Number of entries that are centred at once: few blocks, each small beside the memory of a device.
+#: Number of entries that are centred at once: few blocks, each small relative to the memory of a device.
 DEVICE_BLOCK_ENTRIES = 1 << 26
 
 

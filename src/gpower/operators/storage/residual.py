@@ -1,4 +1,4 @@
-"""Container of a matrix less its fitted part on covariates: X − F B is never formed.
+"""Container of the residuals of a matrix after a regression on covariates, X − F B, which are never formed.
 
 F, samples × covariates, contains the covariates and B their coefficients, so that a product with X − F B is one with X
 and one with two thin matrices. A sparse X stays sparse, and a matrix on disk, in a cluster or on a device stays there.
