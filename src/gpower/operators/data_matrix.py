@@ -106,7 +106,10 @@ class DataMatrix(Operator):
         return np.sqrt(np.sum(A * A, axis=0))
 
     def correlate(self, X: Array) -> Array:
-        """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix."""
+        """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix.
+
+        X is where the matrix is, in its dtype, as the result is; the argument is not the container of the same name.
+        """
         self.counter.add(1)
         Y = X if self.q is None else self._center_columns(X.copy())
         if self.row_scale is not None:
@@ -297,7 +300,11 @@ class ColumnCache(OperatorWrapper):
         return self.base.correlate(X)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, the non-zero rows of T."""
+        """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, otherwise in the base.
+
+        `rows`, on the host, contains all non-zero rows of T, (n_features, m). Cached columns count as no read. The
+        result is a new array where the matrix is.
+        """
         positions = self.find_positions(rows)
         if positions is None:
             return self.base.combine_rows(T, rows)

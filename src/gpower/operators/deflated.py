@@ -87,7 +87,11 @@ class DeflatedOperator(OperatorWrapper):
         return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
 
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx] − Y Z[idx]ᵀ, (shape[0], |idx|), in the new array that `base.columns` returns."""
+        """Return A[:, idx] − Y Z[idx]ᵀ, (shape[0], |idx|), in the new array that `base.columns` returns.
+
+        Vanished columns are exactly zero if their entries in A are finite. With few columns at a time,
+        MAX_BLOCK_COLUMNS of them, Y Zᵀ takes little memory.
+        """
         A = self.base.columns(idx)
         for j in range(0, len(idx), MAX_BLOCK_COLUMNS):  # a few at a time, in place: A may be most of the matrix
             A[:, j : j + MAX_BLOCK_COLUMNS] -= self.Y @ take_rows(self.Z, idx[j : j + MAX_BLOCK_COLUMNS]).T

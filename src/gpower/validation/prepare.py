@@ -174,7 +174,10 @@ class PreparedData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the notes on the data, one message each: changes, and constant columns."""
+        """Return the notes on the data, one message each: changes, the share of the covariates, and constant columns.
+
+        At most one message is about constant columns, which names the first three. Norms on a device are transferred.
+        """
         notes = self.preprocessing_notes
         if self.covariates is not None:
             names = ", ".join(dict.fromkeys(self.covariates.encoding.names))

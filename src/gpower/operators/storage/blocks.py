@@ -168,7 +168,7 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate(self.map_blocks(compute_on_block, self.repeat_arguments(method, Y)))
 
     def take(self, idx: Array) -> InMemoryMatrix:
-        """Return the columns `idx`, in that order and possibly none, in memory, dense or CSC."""
+        """Return the columns `idx`, in that order and possibly none, as a container in host memory, dense or CSC."""
         idx = np.asarray(idx)
         if idx.size == 0:
             empty = np.zeros((self.shape[0], 0), self.dtype)

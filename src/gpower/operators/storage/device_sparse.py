@@ -112,7 +112,10 @@ class DeviceSparseMatrix(SparseMatrix):
 
     @cached_property
     def _by_column(self) -> CompressedMatrix | None:
-        """Return the matrix by columns, or None if there is too little memory for the copy."""
+        """Return a copy of the matrix in CSC on the device, or None if there is too little memory for it.
+
+        It is also None for 2·MAX_PART_ENTRIES stored entries or more, which CuPy cannot convert.
+        """
         A = self.A
         size = A.data.nbytes + A.indices.nbytes
         if A.nnz >= 2 * MAX_PART_ENTRIES or COPY_MEMORY_FACTOR * size > get_free_device_memory():
@@ -143,7 +146,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return np.concatenate(products) if are_lines_separate else add_in_float64(products)
 
     def take(self, idx: Array) -> Self:
-        """Return a copy of the columns `idx`, distinct indices on the host, on the device."""
+        """Return a copy of the columns `idx`, distinct indices on the host, in that order, as CSR on the device."""
         positions = np.full_like(self.A.indices, -1, shape=(self.shape[1],))
         positions[self.to_backend(idx)] = self.to_backend(np.arange(len(idx), dtype=np.int32))
         parts = []
@@ -159,7 +162,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
     def select_rows(self, idx: Array) -> Self:
-        """Return a copy of the rows `idx`, indices on the host, on the device."""
+        """Return a copy of the rows `idx`, indices on the host, in that order, as CSR on the device."""
         A, rows = self.A, self.to_backend(idx)
         starts = A.indptr[rows].astype(np.int64)
         ends = np.cumsum(A.indptr[rows + 1] - starts)

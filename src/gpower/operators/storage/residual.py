@@ -85,7 +85,11 @@ class ResidualMatrix(Container):
         self.B = base.to_backend(B.astype(base.dtype))
 
     def _get_sums(self, weight: Array | None) -> CovariateSums:
-        """Return the sums for some weights, (n_samples,) or None, kept if the weights are those of the constructor."""
+        """Return the sums for some weights, (n_samples,) or None, kept if the weights are those of the constructor.
+
+        Weights, on the host or where X is, are those if they agree to SAME_WEIGHT_TOLERANCE, and None only with None.
+        The sums are computed in a pass over the matrix unless they are kept. Not to be written to.
+        """
         kept = self._sample_weight
         is_kept = weight is kept
         if weight is not None and kept is not None:  # the operator passes squares of square roots of the weights
@@ -97,7 +101,10 @@ class ResidualMatrix(Container):
         return self._kept_sums
 
     def _compute_sums(self, weight: Array | None) -> CovariateSums:
-        """Compute the sums with the covariates for some weights, (n_samples,) or None, in one pass over the matrix."""
+        """Compute the sums with the covariates for some weights, (n_samples,) or None, in one pass over the matrix.
+
+        Products are computed in the dtype of X, then converted: the sums are in float64, where X is.
+        """
         F = self.F if weight is None else self.base.to_backend(weight).astype(self.dtype)[:, None] * self.F
         cross = self.base.transposed_times(F).T.astype(np.float64)
         F = F.astype(np.float64)
@@ -156,7 +163,7 @@ class ResidualMatrix(Container):
         return shifted
 
     def take(self, idx: Array) -> ResidualMatrix:
-        """Return the residuals of the columns `idx`, with the sums that are kept for them."""
+        """Return the residuals of the columns `idx`, in that order, with the sums that are kept for them."""
         columns = self.to_backend(idx)
         taken = ResidualMatrix(self.base.take(idx), self.F, self.B[:, columns], self._sample_weight)
         if self._kept_sums is not None:
