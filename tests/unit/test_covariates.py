@@ -11,6 +11,8 @@ import zarr
 from tests.contracts.device_double import DeviceArray
 
 from gpower import GPower
+from gpower.operators import as_container
+from gpower.validation.covariates import CovariateVariables
 
 P, N, C = 40, 12, 3
 
@@ -339,6 +341,19 @@ def test_batches_are_the_same_only_if_their_numbers_are():
 def test_no_covariates_in_a_table_of_covariates_are_refused(covariates):
     with pytest.raises(ValueError, match="covariates has no columns"):
         GPower(1, cardinality=2).fit(make_table(0)[0], covariates=covariates)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_covariate_that_others_determine_changes_nothing_in_a_float32_covariance(seed):
+    """What the sum of two others adds to them is rounding, by which nothing may be divided."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((200, 12)) @ rng.standard_normal((12, 12))
+    X[:, 2] = X[:, 0] + X[:, 1]
+    S = np.cov(X.T).astype(np.float32)
+    variables = (CovariateVariables.find(columns, None, 12) for columns in ([0, 1], [0, 1, 2]))
+    two, three = (each.regress(as_container(S), None, True) for each in variables)
+    assert three.rank == two.rank == 2
+    np.testing.assert_allclose(three.residuals[3:, 3:], two.residuals[3:, 3:], rtol=0, atol=1e-5 * S.max())
 
 
 def test_covariates_of_a_covariance_that_are_nearly_collinear_are_both_removed():

@@ -1,4 +1,33 @@
-"""Certificates for the components of a model: how far each is from the best possible."""
+"""Certificates for the components of a model: how far each is from the best possible.
+
+Terms: all arrays are NumPy arrays on the host, in float64. An `Operator` is a matrix A through products, in float64 in
+host memory, with Σ = AᵀA; ``column_norms``, (n,), are the roots of the diagonal of Σ. A rule of `DEFLATION_RULES`, by
+name, has ``remove(operator, z)``, the operator without the component of unit loadings z, (n,); the operator itself if z
+is zero.
+
+A `BoundState` is a component with the bounds computed so far: `operator`; `candidates`, the covariance of the variables
+of large variance; `support`, (k',) of int, increasing column numbers; `value`, zᵀΣz; and `variances`, (n,), those of
+all variables plus the shift. ``from_loadings(operator, z, k, tol)`` makes one without bounds;
+``to_certificate(seconds)`` is its certificate. ``add_cheap_bounds(state, clock)`` yields the state after each bound,
+and ``add_row_bound(state, clock)`` returns it with the row bound, if that may help. ``gather_sample_space(state, rho)``
+returns `columns`, (p, m), those of variance above ρ at least, and `scores`, (p,), a unit vector, or None.
+
+The candidates have `S`, (m, m), Σ over them plus shift·I; `shift`, at least zero; and `floor`, the largest variance of
+the other variables plus the shift, zero if there are none. ``trace_profile(variances, n)``, ``gershgorin_profile(S,
+n)`` and ``eigenvalue_profile(S, n)`` are bounds U_0, …, U_n on the largest eigenvalue of every S_II with j variables,
+and ``bound_with_penalty(U, gamma)`` is max_j U_j − γj. ``largest_full_eigenvalue(operator)`` is λmax(Σ) with its
+rounding, or infinity for a large matrix; ``covering_eigenvalue(columns, scores, rho)`` is λmax(Σ Yᵢ), or infinity. A
+`RowProblem` is the row bound, ``initialize_rows(problem, threshold)`` its start, and ``minimize_row_bound(…).bound``
+its value, all in the units of the scaled S. A `Clock` limits the time: ``is_expired`` says whether to stop,
+``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock, ``make_child(seconds)`` is a
+clock that expires then, or with this one, and `elapsed_seconds` counts from its creation.
+
+``read_certificate_input(model, X, …)`` checks the arguments of `certify`: its result has `operator`; `Z`, (n, m), unit
+or zero columns; and `args`, a dictionary of the arguments `cardinality`, `gamma`, `deflation` and `order` of
+`certify_components`. ``check_float(value, name, minimum)`` and ``check_option(value, name, options)`` return the value
+or raise ValueError; ``expand_per_component(value, name, m)`` is a list of m values, from one or a list.
+``normalize_columns(Z)`` has columns of unit length, zero ones unchanged.
+"""
 
 from __future__ import annotations
 
@@ -96,14 +125,15 @@ def certify_components(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> list[Certificate]:
-    """Certify the columns of Z, each against the operator deflated by the earlier ones.
+    """Bound, for each column of Z, the variance of every component of the operator deflated by the earlier ones.
 
     Parameters
     ----------
     operator : Operator
         The matrix, as returned by `gpower.operators.as_operator`, in float64 in host memory; not deflated.
     Z : ndarray of shape (n_features, m)
-        Loadings, one component per column, of unit length or zero: `components_.T` of a model.
+        Loadings in float64 on the host, one component per column: `components_.T` of a model. Columns are normalised;
+        zero ones stay zero.
     cardinality : int or sequence of int, optional
         Number of variables of the components that each column is compared with; by default, and if a column has more
         non-zeros, as many as it has.
@@ -112,14 +142,16 @@ def certify_components(
     deflation : {"projection", "orthogonalized", "schur"}, default="schur"
         How a component is removed before the next.
     order : sequence of int, optional
-        Index of each component in the order of removal; by default the order of the columns.
-    tol, max_time
-        As in `certify`.
+        Index of each component in the order of removal, from 0, all different; by default the order of the columns.
+    tol : float, default=1e-4
+        Relative gap at which to stop.
+    max_time : float, default=10.0
+        Time limit in seconds for each component. The cheapest bounds are computed in any case.
 
     Returns
     -------
     list of Certificate
-        One per column of Z.
+        One per column of Z, in the order of the columns.
 
     Examples
     --------
@@ -149,7 +181,8 @@ def certify_components(
 def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> Certificate:
     """Compute the certificate of a component from a state without bounds.
 
-    `gamma` is the absolute γ of the ℓ0 penalty; None and NaN stand for a component without one.
+    `gamma`, at least zero, is the absolute γ of the ℓ0 penalty in the units of zᵀΣz; None and NaN stand for a component
+    without one. The clock is that of this component; Ctrl-C expires it and those that share its event.
     """
     *_, state = add_cheap_bounds(state, clock)  # yields at least once, also if the clock has expired
     state = add_row_bound(state, clock)
@@ -168,9 +201,10 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     λmax(Σ Yᵢ) of `candidates` at ρ = γ, and λmax(Σ + R + Rᵀ + diag(ρ²/γ)) of `row_bound` with ρᵢ = ‖rᵢ‖. If the
     candidates are not all variables above γ, it is the smaller of max_j U_j − γj for the trace and λmax(Σ) − γ.
 
-    `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and does not contain the
-    shift of the candidates. The profiles are computed in any case; the other two bounds are skipped if the clock has
-    expired or Ctrl-C ends them.
+    `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and may contain the
+    shift of the candidates. The row bound is skipped above MAX_PENALIZED_VARIABLES variables, for γ below
+    MIN_RELATIVE_GAMMA of the bound, and if the clock has expired; Ctrl-C ends it and the second bound, and expires the
+    clock. The profiles are computed in any case.
     """
     view = state.candidates
     if view.floor > gamma:  # variables that can be in a solution are not among the candidates

@@ -16,6 +16,10 @@ variable is left out. A profile also bounds the ℓ0-penalised problem, by max_j
 The largest eigenvalues are themselves bounded from above with proof: by LAPACK and its rounding error, Cholesky, or
 Collatz–Wielandt. A power or Lanczos iteration that has not converged gives a value *below* the largest eigenvalue, so
 no bound depends on one.
+
+Terms: arrays are NumPy arrays on the host, in float64. Σ or S, (n, n), is symmetric, and given as both triangles. A
+profile is (k + 1,): U_0 = 0, and U_j is at least λ_j(Σ). ``apply_soft_threshold(M, t)`` moves each entry of M by t
+towards zero, also on the diagonal, and returns a new array. No function changes its arguments.
 """
 
 from __future__ import annotations
@@ -36,8 +40,17 @@ EPS = float(np.finfo(np.float64).eps)
 MAX_DENSE_BLOCK_SIZE = 800
 #: Power iterations that choose the vector of the Collatz–Wielandt bound. Any number gives a bound; more tighten it.
 N_PERRON_STEPS = 40
-#: Shifts tried until a matrix is positive definite, relative to n times its largest entry. The largest one admits
-#: correlations rounded to three decimals (measured for 10 to 800 variables), but in general not to two.
+#: Rounding error of an eigenvalue of LAPACK or of a factorisation of Cholesky, in units of the machine epsilon and by
+#: the order of the matrix.
+MATRIX_ROUNDING_IN_EPS = 8
+#: Rounding error of a sum of non-negative terms, in units of the machine epsilon and by their number; and that of a
+#: quotient of the Collatz–Wielandt bound.
+SUM_ROUNDING_IN_EPS, QUOTIENT_ROUNDING_IN_EPS = 2, 4
+#: Share of the last vector in a power iteration, which lets blocks of period two converge, and the smallest entry of
+#: the next vector relative to the largest: entries must be positive, so that the quotients are bounds.
+PERRON_DAMPING, MIN_PERRON_ENTRY = 1e-3, 1e-12
+#: Shifts tried until a matrix is positive definite, relative to n times its largest entry. The largest one suffices for
+#: correlations rounded to three decimals (measured for 10 to 800 variables), but in general not for two.
 RELATIVE_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 2e-4)
 #: Number of thresholds tried before the best one is refined. The bound may have several minima in t.
 N_THRESHOLD_GRID_POINTS = 12
@@ -49,9 +62,9 @@ def eigenvalue_rounding_error(w: Array) -> float:
     """Return 8 n ε max|w|, an upper bound on the rounding error of eigenvalues w of LAPACK, in their units.
 
     It covers the rounding of the sums that made the matrix too. ε is that of float64. `w`, (n,), must contain all
-    eigenvalues of the matrix, as its size is taken for the order n; it may be empty.
+    eigenvalues of the matrix, in any order, as its size is taken for the order n; it may be empty.
     """
-    return 8 * w.size * EPS * float(np.max(np.abs(w), initial=0))
+    return MATRIX_ROUNDING_IN_EPS * w.size * EPS * float(np.max(np.abs(w), initial=0))
 
 
 def largest_eigenvalue(M: Array) -> float:
@@ -75,15 +88,17 @@ def largest_eigenvalue(M: Array) -> float:
 def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
     """Return a δ ≥ 0 for which S + δI is positive semidefinite, proven by Cholesky; for a covariance δ is rounding.
 
-    S is symmetric, (n, n), in float64; a zero S needs no shift. Raise ValueError if no shift of `RELATIVE_SHIFTS`
-    suffices. The factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
-    `entry_noise` is the rounding error of the entries of S that larger numbers left, as after a deflation.
+    S is symmetric, (n, n), in float64; the shift of a zero or empty S is zero. The shifts of `RELATIVE_SHIFTS`, times n
+    times the largest |entry|, are tried in that order, with the rounding added. Raise ValueError if none suffices. The
+    factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
+    `entry_noise`, at least zero, is the rounding error of the entries of S that larger numbers left, as after a
+    deflation, in their units.
     """
     n = S.shape[0]
     largest = float(np.max(np.abs(S), initial=0))
     if largest == 0:
         return 0.0
-    noise = max(8 * n * EPS * max(float(np.trace(S)), largest), n * entry_noise)
+    noise = max(MATRIX_ROUNDING_IN_EPS * n * EPS * max(float(np.trace(S)), largest), n * entry_noise)
     for share in RELATIVE_SHIFTS:
         shift = share * n * largest + noise
         try:
@@ -103,7 +118,7 @@ def perron_bound(M: sp.csr_array) -> float:
     λmax(M) ≤ λmax(|M|), and for a non-negative matrix every positive d gives an upper bound (Collatz, Wielandt):
     with D = diag(d), D⁻¹|M|D has the same eigenvalues and none exceeds its largest row sum. A power iteration
     chooses d; stopping it early costs tightness, not validity. M, (n, n), must not be zero, as d is divided by its
-    largest entry.
+    largest entry. The rounding error is added.
     """
     N = abs(M)
     d = np.ones(N.shape[0])
@@ -111,16 +126,17 @@ def perron_bound(M: sp.csr_array) -> float:
     for _ in range(N_PERRON_STEPS):
         product = N @ d
         best = min(best, float(np.max(product / d)))
-        d = product + 1e-3 * float(np.max(product)) * d  # the second term lets blocks of period two converge
-        d = np.maximum(d / float(np.max(d)), 1e-12)  # positive, so that the next quotient is a bound
-    return best * (1 + 4 * N.shape[0] * EPS)
+        d = product + PERRON_DAMPING * float(np.max(product)) * d
+        d = np.maximum(d / float(np.max(d)), MIN_PERRON_ENTRY)
+    return best * (1 + QUOTIENT_ROUNDING_IN_EPS * N.shape[0] * EPS)
 
 
 def largest_sparse_eigenvalue(M: sp.csr_array) -> float:
     """Return an upper bound on λmax of a symmetric sparse matrix, the largest over its connected blocks.
 
-    M is (n, n), with its explicit zeros removed, as they would connect blocks. The bound is at least zero, also for an
-    empty matrix.
+    M is (n, n) in CSR, with its explicit zeros removed, as they would connect blocks. The bound is at least zero, also
+    for an empty matrix, and contains the rounding error. Blocks of up to MAX_DENSE_BLOCK_SIZE variables are bounded by
+    LAPACK, larger ones by Collatz–Wielandt.
     """
     n_blocks, labels = connected_components(M, directed=False)
     sizes = np.bincount(labels, minlength=n_blocks)
@@ -137,9 +153,9 @@ def largest_sparse_eigenvalue(M: sp.csr_array) -> float:
 def bound_with_floor(profile: Array, k: int, floor: float) -> float:
     """Return max_j U_j + (k − j)·floor over 0 ≤ j ≤ k, which bounds λ_k(Σ) (docs/certificates.md, 3.1, (F)).
 
-    `profile` has U_0, …, U_k, with U_j ≥ λ_j(Σ_CC) for the candidates C; a shorter one stands for fewer than k
-    candidates. `floor` is the largest variance of the other variables, in the units of the profile, and zero if there
-    are none.
+    `profile` has U_0 = 0, …, U_k, with U_j ≥ λ_j(Σ_CC) for the candidates C; a shorter one stands for fewer than k
+    candidates, and of a longer one the rest is not read. `floor`, at least zero, is the largest variance of the other
+    variables, in the units of the profile, and zero if there are none.
     """
     j = np.arange(min(k, profile.size - 1) + 1)
     return float(np.max(profile[j] + (k - j) * floor))
@@ -148,7 +164,8 @@ def bound_with_floor(profile: Array, k: int, floor: float) -> float:
 def bound_with_penalty(profile: Array, gamma: float) -> float:
     """Return max_j U_j − γj, which bounds max_z zᵀΣz − γ‖z‖₀ over unit vectors z (docs/certificates.md, 3.7).
 
-    `profile`, (n + 1,), has a U_j ≥ λ_j(Σ) for every cardinality j = 0, …, n; `gamma` is in its units.
+    `profile`, (n + 1,), has a U_j ≥ λ_j(Σ) for every cardinality j = 0, …, n, with U_0 = 0; `gamma` ≥ 0 is in its
+    units. The result is at least zero.
     """
     return float(np.max(profile - gamma * np.arange(profile.size)))
 
@@ -156,8 +173,8 @@ def bound_with_penalty(profile: Array, gamma: float) -> float:
 def trace_profile(variances: Array, k: int) -> Array:
     """Return U_j, the sum of the j largest variances, j = 0, …, k: λmax(Σ_II) ≤ tr Σ_II (docs/certificates.md, 3.2).
 
-    `variances`, (n,), is the diagonal of Σ, in any order. The result has min(k, n) + 1 entries, with the rounding of
-    the sums added.
+    `variances`, (n,), non-negative, is the diagonal of Σ, in any order, and k ≥ 0. The result has min(k, n) + 1
+    entries, with the rounding of the sums added.
 
     Examples
     --------
@@ -166,7 +183,7 @@ def trace_profile(variances: Array, k: int) -> Array:
     array([0., 3., 5.])
     """
     sums = np.cumsum(np.sort(variances)[::-1][:k])
-    return np.concatenate([[0.0], sums * (1 + 2 * variances.size * EPS)])
+    return np.concatenate([[0.0], sums * (1 + SUM_ROUNDING_IN_EPS * variances.size * EPS)])
 
 
 def gershgorin_profile(S: Array, k: int) -> Array:
@@ -188,19 +205,19 @@ def gershgorin_profile(S: Array, k: int) -> Array:
     if n_others > 0:
         rows = -np.sort(-np.partition(rows, n - n_others, axis=1)[:, n - n_others :], axis=1)
     sums = np.cumsum(np.hstack([np.diagonal(S)[:, None], rows[:, :n_others]]), axis=1)
-    return np.concatenate([[0.0], np.max(sums, axis=0) * (1 + 2 * n * EPS)])
+    return np.concatenate([[0.0], np.max(sums, axis=0) * (1 + SUM_ROUNDING_IN_EPS * n * EPS)])
 
 
 def eigenvalue_profile(S: Array, k: int) -> Array:
     """Return U_0 = 0 and U_j = λmax(Σ), j = 1, …, k: λmax(Σ_II) ≤ λmax(Σ) by interlacing (docs/certificates.md, 3.2).
 
-    S is Σ, symmetric, (n, n), and k ≤ n. Rounding is added.
+    S is Σ, symmetric, (n, n), and 0 ≤ k ≤ n. Rounding is added. The result has k + 1 entries, all but the first equal.
     """
     return np.concatenate([[0.0], np.full(k, largest_eigenvalue(S))])
 
 
 class ScalarMinimum(NamedTuple):
-    """Least value of a function that was found, and where."""
+    """The least value of a function that was found, maybe infinity, and the argument that gave it."""
 
     value: float
     argument: float
@@ -214,7 +231,8 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     and ‖z‖₁² ≤ j for j variables. This is a feasible point of the dual of [dEJL07], with U_j = λmax + jt in (F).
     Variables of variance up to t are left out, which by (F) does not weaken the bound. Thresholds above `upper`/k
     cannot improve on `upper`, a bound that is known already. S is symmetric, (n, n), k ≥ 1; `floor` and `upper` are in
-    the units of S, and a shift in the diagonal of S is in the returned bound too.
+    the units of S, and a shift in the diagonal of S is in the returned bound too. `upper` is positive, or infinity if
+    no bound is known. Thresholds from zero are tried: N_THRESHOLD_GRID_POINTS, then around the best.
 
     Examples
     --------
@@ -237,8 +255,10 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
 def minimize_on_grid(function: Callable[[float], float], grid: Array) -> ScalarMinimum:
     """Return the least value of a function over a grid, (n_points,), or between the neighbours of the best point.
 
-    `grid` is sorted, either way, and its points are passed to `function` as floats. The function may return infinity,
-    where it has no bound. Its local minima away from the best grid point may be missed.
+    `grid`, with one point at least, is sorted, either way, and its points are passed to `function` as floats, in its
+    order. The function may return infinity, where it has no bound, but not NaN. Its local minima away from the best
+    grid point (of equal ones the first) may be missed. The interval between the neighbours is searched to
+    RELATIVE_GRID_TOLERANCE of its width. Of equal values that of the smaller argument is returned.
     """
     values = [function(float(t)) for t in grid]
     i = int(np.argmin(values))

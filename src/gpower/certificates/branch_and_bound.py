@@ -7,6 +7,24 @@ after any node.
 
 `BestFirstSearch` is the loop. `SupportSearch` branches on single variables: a node allows some variables and fixes
 others, and is bounded by rows and reduced by screening. `group_search` branches on whole groups.
+
+Terms: all arrays are NumPy arrays on the host, values in float64 and indices of int. The value of a support I is
+λmax(S_II), for S, (n, n), symmetric and positive semidefinite. A `CandidateCovariance` has `variables`, (n,), the
+column numbers of the candidates; `S`, (n, n), Σ over them plus shift·I; and `shift`, at least zero, which is to be
+subtracted once from an eigenvalue of S for one of Σ. A "position" counts the candidates from 0.
+
+A `RowProblem` (S, k, fixed) asks for the best support of k variables that contains the fixed ones, a mask. `DualRows`
+are a point of its dual, whose ``restrict(idx)`` is that over the variables of some indices;
+``initialize_rows(problem, threshold)`` makes one without knowledge of a threshold if that is zero.
+``minimize_row_bound(problem, rows, target=, clock=, smoothings=, steps=)`` returns the best point found, as `rows`, a
+`bound` on every support of the problem with rounding, and `weights`, (n,), non-negative, large for variables that good
+supports contain; it stops at a bound of at most `target` or when the clock expires. ``screen_variables(problem, rows,
+threshold)`` returns two masks that hold for supports of a value above the threshold: `keep`, the variables that they
+may contain, and `required`, those that all contain. ``swap_search(S, support)`` returns the increasing positions of a
+support of the same size and of no smaller value that no single swap improves, unless it is large.
+
+A `Clock` limits the time: ``is_expired`` says whether to stop, ``poll_callback()`` calls the user's function, and
+``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock. `EPS` is the machine epsilon.
 """
 
 from __future__ import annotations
@@ -21,7 +39,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.certificates.bounds import EPS
+from gpower.certificates.bounds import EPS, MATRIX_ROUNDING_IN_EPS
 from gpower.certificates.candidates import CandidateCovariance
 from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
@@ -41,6 +59,8 @@ NODE_SCHEDULE: RowBoundSchedule = (((0.003, 0.0007), 12), ((0.003, 0.0007), 12))
 MAX_LEAF_SUPPORTS = 400
 #: Number of supports whose eigenvalues are computed in one call.
 ENUMERATION_BATCH_SIZE = 2048
+#: Relative gain from which a support replaces the incumbent: a smaller one may be rounding.
+MIN_RELATIVE_GAIN = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,11 +97,14 @@ class BestFirstSearch(Generic[NodeT]):
         return max(self.incumbent_value, self.pruned_bound, -self.open_nodes[0][0] if self.open_nodes else 0.0)
 
     def record_pruned_bound(self, bound: float) -> None:
-        """Record that supports of values up to `bound` are no longer searched."""
+        """Record that some supports, of values up to `bound`, are no longer searched; a smaller one changes nothing."""
         self.pruned_bound = max(self.pruned_bound, bound)
 
     def push(self, node: NodeT | None) -> None:
-        """Count a node and open it; None stands for a node that was pruned when it was created."""
+        """Count a node and open it; None stands for a node that was pruned when it was created, and is only counted.
+
+        Of open nodes with equal bounds the one that was opened first is expanded first.
+        """
         self.n_nodes += 1
         if node is not None:
             heapq.heappush(self.open_nodes, (-node.bound, self.n_nodes, node))
@@ -89,8 +112,10 @@ class BestFirstSearch(Generic[NodeT]):
     def run_best_first(self, expand: Callable[[NodeT], Sequence[NodeT | None]], clock: Clock) -> None:
         """Expand the node of the largest bound until every node is pruned or the clock expires.
 
-        `expand` returns the children of a node, None for each that is pruned, and records their bounds itself. It may
-        update the incumbent. Ctrl-C expires the clock and does not raise; the node being expanded then stays open.
+        `expand` returns the children of a node, None for each that is pruned, and records the bounds of these itself.
+        Together they contain all supports of the node that may exceed `pruning_threshold`. It may update the incumbent.
+        If the largest bound is at most `pruning_threshold`, all open nodes are pruned. The callback of the clock is
+        called after each node. Ctrl-C expires the clock and does not raise; the node being expanded then stays open.
         """
         with clock.interruptible():
             while self.open_nodes and not clock.is_expired:
@@ -108,26 +133,27 @@ class BestFirstSearch(Generic[NodeT]):
 
 @dataclass(frozen=True, eq=False)
 class Node(SearchNode):
-    """Supports that contain all fixed variables and only allowed ones."""
+    """Supports of k variables that contain all fixed variables and only allowed ones; `bound` is in the units of S."""
 
     allowed_variables: Array  # (m,): indices of the allowed variables among the candidates, increasing
     fixed: Array  # (m,) of bool: the allowed variables that every support contains
     rows: DualRows | None  # point of the dual over the allowed variables, a start for the next minimisation
-    weights: Array  # (m,): share of each allowed variable in the relaxed solution
+    weights: Array  # (m,): share of each allowed variable in the relaxed solution, non-negative
 
     @property
     def free_variables(self) -> Array:
-        """Return the allowed variables that are not fixed."""
+        """Return the positions of the allowed variables that are not fixed, increasing."""
         return self.allowed_variables[~self.fixed]
 
     def count_open_slots(self, k: int) -> int:
-        """Return how many free variables a support of k variables contains."""
+        """Return how many free variables a support of k variables contains; negative if more than k are fixed."""
         return k - int(np.count_nonzero(self.fixed))
 
     def reduce(self, keep: Array, required: Array) -> Node:
-        """Return the node without the variables outside the mask `keep` and with `required` fixed, both (m,).
+        """Return the node without the variables outside the mask `keep` and with `required` fixed, both (m,) of bool.
 
-        `required` replaces the fixed variables, so it must contain them, and `keep` must contain `required`.
+        `required` replaces the fixed variables, so it must contain them, and `keep` must contain `required`. The bound
+        stays; rows and weights are those of the variables that stay.
         """
         return replace(
             self,
@@ -138,7 +164,10 @@ class Node(SearchNode):
         )
 
     def branch(self) -> tuple[Node, Node]:
-        """Return the nodes without and with the free variable of the largest weight; at least one must be free."""
+        """Return the nodes without and with the free variable of the largest weight; at least one must be free.
+
+        Of equal weights the first variable is taken. Both nodes have the bound of this one.
+        """
         j = int(np.argmax(np.where(self.fixed, -1.0, self.weights)))
         is_branched = np.arange(self.allowed_variables.size) == j
         return self.reduce(~is_branched, self.fixed), self.reduce(np.ones_like(is_branched), self.fixed | is_branched)
@@ -148,7 +177,8 @@ class Node(SearchNode):
 class SupportSearch(BestFirstSearch[Node]):
     """State of a search for the best support of k candidates.
 
-    Values and bounds are those of S, in units of `scale`; `incumbent_variance` and `variance_bound` are those of Σ.
+    Values and bounds are those of S, in units of `scale`, so they contain the shift; `incumbent_variance` and
+    `variance_bound` are those of Σ. Supports and nodes contain positions. k is at most the number of candidates.
     """
 
     candidates: CandidateCovariance
@@ -168,25 +198,30 @@ class SupportSearch(BestFirstSearch[Node]):
 
     @property
     def variance_bound(self) -> float:
-        """Return an upper bound on the variance of every support."""
+        """Return an upper bound on the variance of every support of k candidates, without the shift."""
         return self.upper_bound * self.scale - self.candidates.shift
 
     def make_root(self, variance_bound: float) -> Node:
-        """Return the node of all supports, given a proven bound on their variance."""
+        """Return the node of all supports, given a proven bound on their variance.
+
+        The bound is in the units of Σ and without the shift, as `variance_bound` is. The node has no rows, and weights
+        of one.
+        """
         n = self.candidates.variables.size
         bound = (variance_bound + self.candidates.shift) / self.scale
         return Node(bound, np.arange(n), np.zeros(n, bool), None, np.ones(n))
 
     def _compute_value(self, support: Array) -> float:
-        """Return λmax of the scaled S on a support, indices among the candidates, not empty."""
+        """Return λmax of the scaled S on a support, different positions in any order, not empty."""
         return float(np.linalg.eigvalsh(self.S[np.ix_(support, support)])[-1])
 
     def update_incumbent(self, support: Array) -> None:
         """Improve a support by swaps and make it the incumbent, if its value exceeds the incumbent's.
 
-        `support` contains indices among the candidates and is not empty; it need not belong to an open node.
+        `support` contains different positions, in any order, and is not empty; it need not belong to an open node.
+        Gains up to the share MIN_RELATIVE_GAIN do not count: nothing happens then, and no swap is tried.
         """
-        if self._compute_value(support) > self.incumbent_value * (1 + 1e-12):
+        if self._compute_value(support) > self.incumbent_value * (1 + MIN_RELATIVE_GAIN):
             self.incumbent_support = swap_search(self.S, support)
             self.incumbent_value = self._compute_value(self.incumbent_support)
 
@@ -216,18 +251,22 @@ class SupportSearch(BestFirstSearch[Node]):
         self.update_incumbent(np.sort(node.allowed_variables[order[: self.k]]))
 
     def is_leaf(self, node: Node) -> bool:
-        """Return whether the node has few enough supports to enumerate them."""
+        """Return whether the node has at most `max_leaf_supports` supports, so that they are enumerated."""
         return comb(node.free_variables.size, node.count_open_slots(self.k)) <= self.max_leaf_supports
 
     def open_unless_leaf(self, node: Node | None) -> None:
-        """Open a node, or enumerate its supports if they are few; None stands for a node that is pruned already."""
+        """Open a node, or enumerate its supports if they are few; None stands for a node that is pruned already.
+
+        For None nothing is done or counted.
+        """
         if node is not None and not self.enumerate_if_leaf(node):
             self.push(node)
 
     def enumerate_if_leaf(self, node: Node) -> bool:
         """Enumerate the supports of a node that has few, and return whether it did; the node is then finished.
 
-        The best support updates the incumbent, and its value, with rounding, is recorded as a pruned bound.
+        The node has a support: at most k variables are fixed and at least k allowed. The best support updates the
+        incumbent, and its value, with rounding, is recorded as a pruned bound. The clock is not read.
         """
         if not self.is_leaf(node):
             return False
@@ -247,8 +286,9 @@ def assess_by_rows(
 
     There is one round for each pair of `schedule`: the values of μ of a minimisation and its L-BFGS steps for each. A
     node without `rows` starts from those of `initialize_rows`. The incumbent of the search is updated from the weights
-    of every round, and the bounds of what is pruned or screened are recorded. If the clock expires, or after Ctrl-C,
-    the node is returned with the bound that is proven so far.
+    of every round, and the bounds of what is pruned or screened are recorded. A node is pruned if its bound is at most
+    `pruning_threshold` or if screening leaves it no support. Rounds end if few supports are left. If the clock expires,
+    or after Ctrl-C, the node is returned with the bound that is proven so far. The given node is not changed.
     """
     for smoothings, steps in schedule:
         problem = search.make_row_problem(node)
@@ -276,15 +316,16 @@ def assess_by_rows(
 class SupportBatch(NamedTuple):
     """Some supports of equal size and their values."""
 
-    supports: Array  # (n_supports, k) of int: indices into S, first the fixed ones, then the free ones, increasing
+    supports: Array  # (n_supports, k) of int: indices into S, first the fixed ones, then the free ones, in given order
     values: Array  # (n_supports,): λmax(S_II), with the rounding error of LAPACK
 
 
 def iterate_supports(S: Array, fixed: Array, free: Array, slots: int) -> Iterator[SupportBatch]:
     """Yield all supports I = fixed ∪ J, J of `slots` free variables, and λmax(S_II), in batches.
 
-    S is symmetric, (n, n), in float64. `fixed` and `free` are disjoint arrays of indices into S, not both empty; if
-    fewer than `slots` are free, J contains them all.
+    S is symmetric, (n, n), in float64. `fixed` and `free` are arrays of int, different indices into S without a common
+    one; a support must not be empty. `slots` is at least zero; if fewer are free, J contains them all. The supports
+    come in the lexicographic order of the positions in `free`, in batches of up to ENUMERATION_BATCH_SIZE.
     """
     subsets = combinations(free.tolist(), min(slots, free.size))
     while batch := list(islice(subsets, ENUMERATION_BATCH_SIZE)):
@@ -296,7 +337,7 @@ class BestSupport(NamedTuple):
     """The best of all supports that were enumerated."""
 
     support: Array  # (k,) of int: indices into S, increasing
-    bound: float  # λmax(S_II) of this support plus the rounding error of LAPACK, so that no support has a larger value
+    bound: float  # λmax(S_II) of this support plus the rounding error of LAPACK: no support has a larger value
 
 
 def find_best_support(
@@ -304,8 +345,10 @@ def find_best_support(
 ) -> BestSupport | None:
     """Return the best of the supports of `iterate_supports`; None if the clock expires before all are compared.
 
-    The arguments are those of `iterate_supports`; of equal values the first is kept. The bound exceeds the value by the
-    rounding error of LAPACK, 8 k eps, so that it holds for all supports. The clock is read once per batch.
+    S, (n, n), is symmetric, in float64. A support is `fixed` and `slots` of the indices `free`; both are arrays of int
+    without a common index, a support is not empty. Of values that are equal in floating point the first is kept, in the
+    order of `free`. The bound exceeds the value by the rounding error of LAPACK, 8 k ε of it, so that it holds for all
+    supports. The clock is read before each batch of ENUMERATION_BATCH_SIZE supports.
 
     Examples
     --------
@@ -320,4 +363,4 @@ def find_best_support(
         j = int(np.argmax(batch.values))
         if batch.values[j] > best_value:
             best_value, best_support = float(batch.values[j]), batch.supports[j]
-    return BestSupport(np.sort(best_support), best_value * (1 + 8 * best_support.size * EPS))
+    return BestSupport(np.sort(best_support), best_value * (1 + MATRIX_ROUNDING_IN_EPS * best_support.size * EPS))

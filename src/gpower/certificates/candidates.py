@@ -19,6 +19,21 @@ Given a unit vector x, with c = aᵢᵀx:
 - ‖aᵢ‖² ≤ ρ: Yᵢ = 0, so that the column aᵢ need not be read.
 
 x is the vector of scores of a component. The certificate is exact if that component solves the semidefinite relaxation.
+
+Terms: all arrays are on the host, in float64, and indices are int. An `Operator` is A through products, here in float64
+in host memory. ``shape`` is (p, n), with p samples, or p = n if only Σ = AᵀA is known (`has_samples` is False).
+``column_norms``, (n,), are the roots of the diagonal of Σ, exactly zero for columns of rounding errors;
+`norm_tolerance` is the norm up to which the rest of a subtracted column is rounding. ``gram(idx)`` is Σ[idx, idx],
+which may be stored data and is not written to; ``sample_gram(idx)``, (p, p), is A[:, idx]A[:, idx]ᵀ, only with samples.
+``columns(idx)``, (p, |idx|), is A[:, idx] as a new array, and ``correlate(X)``, (n, m), is AᵀX for X of shape (p, m).
+Without samples, vectors of length n stand for A u, so that ``correlate(columns(idx))`` is Σ[:, idx] in both cases.
+`is_sparse` says that the matrix is sparse. ``is_expired`` of a `Clock` says whether to stop.
+
+`bounds` has ``largest_eigenvalue(M)``, an upper bound on λmax that contains the rounding, of a dense (n, n) M, and
+``largest_sparse_eigenvalue(M)`` of a CSR matrix; ``semidefinite_shift(S, noise)``, a δ ≥ 0 for which S + δI is
+semidefinite; ``eigenvalue_rounding_error(w)`` of all eigenvalues w of a matrix; and ``minimize_on_grid(f, grid)``,
+whose `value` is the least value of f that was found. ``apply_soft_threshold(c, t)`` moves each entry of c by t towards
+zero, and ``safe_reciprocal(v)`` is 1/v, and 0 where v is not positive.
 """
 
 from __future__ import annotations
@@ -39,6 +54,11 @@ MAX_CANDIDATE_VARIABLES, MAX_ROW_CANDIDATES = 1500, 400
 #: Values of ρ tried, as shares of the interval from the (k+1)-th to the k-th largest c². They are denser at the ends,
 #: where a c² comes near to ρ and the bound changes fast.
 RHO_GRID_SHARES = np.array([0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95, 0.98])
+#: Units of the machine epsilon in the rounding error of zᵀSz, by its sum of absolute terms and the number of variables;
+#: of a sum of p squares, by p; of Σ Yᵢ, by its order and number of terms; and of an entry of Σ, by p.
+VALUE_ROUNDING_IN_EPS, SQUARES_ROUNDING_IN_EPS, COVERING_ROUNDING_IN_EPS, ENTRY_ROUNDING_IN_EPS = 8, 64, 16, 8
+#: Entries of Σ are collected up to this number of times MAX_COVARIANCE_ENTRIES: the estimate of their number is rough.
+MAX_ENTRIES_EXCESS = 3
 #: If c² is nearer to ρ than this share of ‖aᵢ‖², rounding makes Yᵢ unreliable and the bound is not used.
 MIN_RELATIVE_DISTANCE = 1e-7
 #: Number of large entries of Σ that are stored (150 MB), of columns in a block, and of random columns from which the
@@ -65,20 +85,22 @@ class CandidateCovariance:
     shift: float  # makes Σ positive semidefinite despite rounding; eigenvalues of S exceed those of Σ by this
 
     def compute_variance(self, z: Array) -> float:
-        """Compute zᵀΣz of unit loadings z, (n,), that are zero outside the candidates; return zero for rounding.
+        """Compute zᵀΣz, without the shift, of unit loadings z, (n,), that are zero outside the candidates.
 
-        Zero loadings also give zero.
+        The result is zero up to rounding errors of the sum, and for zero loadings. Loadings outside the candidates
+        would be ignored.
         """
         z = z[self.variables]
-        rounding = 8 * bounds.EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
+        rounding = VALUE_ROUNDING_IN_EPS * bounds.EPS * z.size * float(np.abs(z) @ np.abs(self.S) @ np.abs(z))
         value = float(z @ self.S @ z) - self.shift
         return value if value > rounding else 0.0
 
     def narrow(self, max_variables: int, support: Array) -> CandidateCovariance:
         """Return Σ over at most `max_variables` variables of largest variance, those of `support` included.
 
-        `support` contains indices of variables, all of them candidates. If it is larger than `max_variables`, the
-        result has exactly its variables.
+        `support` contains column numbers, all of them candidates, in any order. If it is larger than `max_variables`,
+        the result has exactly its variables. Of equal variances the first is taken. The candidates themselves are
+        returned if they are few enough; the shift stays, and the floor becomes the largest variance that is left out.
         """
         if self.variables.size <= max_variables:
             return self
@@ -94,20 +116,26 @@ def select_candidates(
 ) -> CandidateCovariance:
     """Compute Σ over at most `max_variables` variables of largest variance, those of `support` included.
 
-    The operator is in float64 in host memory. `support` contains column numbers and may be empty; if it is larger than
-    `max_variables`, the candidates are exactly its variables. A covariance is available anyway, so that its shift is
-    computed over all variables before it is narrowed.
+    `support` contains different column numbers and may be empty; if it is larger than `max_variables`, the candidates
+    are exactly its variables. Of equal variances the first is taken. A covariance is available anyway, so that its
+    shift is computed over all variables before it is narrowed. The variables are increasing. Raise ValueError if Σ over
+    them is not positive semidefinite up to rounding.
     """
     p, n = operator.shape
     if not operator.has_samples or n <= max_variables:
         return _build_candidates(operator, np.arange(n), 0.0).narrow(max_variables, support)
-    rounded_up = operator.column_norms**2 * (1 + 64 * p * bounds.EPS)  # at least the exact sums of p squares
+    # At least the exact sums of p squares.
+    rounded_up = operator.column_norms**2 * (1 + SQUARES_ROUNDING_IN_EPS * p * bounds.EPS)
     idx = _select_largest_variances(rounded_up, support, max_variables)
     return _build_candidates(operator, idx, float(np.max(np.delete(rounded_up, idx), initial=0.0)))
 
 
 def _build_candidates(operator: Operator, idx: Array, floor: float) -> CandidateCovariance:
-    """Compute Σ[idx, idx] and shift it to be positive semidefinite; the floor is zero if no variable is left out."""
+    """Compute Σ[idx, idx] and shift it to be positive semidefinite; the floor is zero if no variable is left out.
+
+    `idx`, (m,), are increasing column numbers, and `floor` is at least the variance of every other variable, without
+    the shift, which is added. Raise ValueError if no small shift suffices.
+    """
     S = _compute_covariance(operator, idx)
     shift = bounds.semidefinite_shift(S, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
@@ -115,18 +143,19 @@ def _build_candidates(operator: Operator, idx: Array, floor: float) -> Candidate
 
 
 def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> Array:
-    """Return the indices of the largest variances, (n,), and of the support, indices too; increasing, of int.
+    """Return the indices of the largest variances, (n,), and the support, indices too; different, increasing, of int.
 
-    At most `max_variables` < n are returned, or the support alone if it is larger.
+    At most `max_variables` < n are returned: the support, in any order, and of the largest variances as many as
+    `max_variables` exceeds its size, some of which may be in it. Of equal variances the first is taken.
     """
     order = np.argsort(-variances, kind="stable")
     return np.union1d(order[: max(max_variables - support.size, 0)], support).astype(np.intp)
 
 
 def _compute_covariance(operator: Operator, idx: Array) -> Array:
-    """Compute Σ[idx, idx], symmetric; if the columns are dense, from the deflated columns themselves.
+    """Compute Σ[idx, idx], (m, m), symmetric; if the columns are dense, from the deflated columns themselves.
 
-    The result is a new array in the dtype of the operator, with zeros for columns of norm zero.
+    `idx`, (m,), are column numbers. The result is a new array in float64, with zeros for columns of norm zero.
     """
     A = operator.columns(idx) if operator.has_samples and not operator.is_sparse else None
     S = operator.gram(idx) if A is None else A.T @ A
@@ -143,8 +172,8 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     By docs/certificates.md, 3.4, λ_k(AᵀA) ≤ λmax(Σ_i Yᵢ) + kρ for every k and x. With c = aᵢᵀx and p̂ the direction of
     aᵢ − cx, the matrix Yᵢ is (c·aᵢ − ρx)(c·aᵢ − ρx)ᵀ/(c² − ρ) if c² > ρ, and ρ(‖aᵢ‖² − ρ)/(ρ − c²)·p̂p̂ᵀ if c² < ρ <
     ‖aᵢ‖². Columns with ‖aᵢ‖² ≤ ρ have Yᵢ = 0 and need not be in A; all others must be. The result contains the rounding
-    error. It is zero without a column above ρ, and infinity if a c² is too near to ρ. All arrays are in float64 on the
-    host.
+    error. It is zero without a column above ρ, and infinity if a c² is nearer to ρ than MIN_RELATIVE_DISTANCE‖aᵢ‖².
+    The order of the columns does not matter.
 
     Examples
     --------
@@ -165,7 +194,8 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     lengths = np.sum(P * P, axis=0)
     weights = np.where(active, 1 / distance, -rho * (squares - rho) / distance * safe_reciprocal(lengths))
     traces = weights * np.sum(V * V, axis=0)  # of the Yᵢ
-    rounding = 16 * sum(A.shape) * bounds.EPS * float(traces @ (1 + squares / np.abs(distance)))
+    factor = COVERING_ROUNDING_IN_EPS * sum(A.shape) * bounds.EPS
+    rounding = factor * float(traces @ (1 + squares / np.abs(distance)))
     return bounds.largest_eigenvalue((V * weights) @ V.T) + rounding
 
 
@@ -173,8 +203,9 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
     """Return the least λmax(Σ_i Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
 
     It bounds λ_k(AᵀA) for every ρ (docs/certificates.md, 3.4); `covering_eigenvalue` computes the first term. The
-    columns of A, (p, m), are at least those with ‖aᵢ‖² above the (k+1)-th largest (aᵢᵀx)², and x, (p,), is a unit
-    vector, the scores of a component; both in float64. The result is infinity if the two squares are equal.
+    columns of A, (p, m), in any order, are at least those with ‖aᵢ‖² above the (k+1)-th largest (aᵢᵀx)², and x, (p,),
+    is a unit vector, the scores of a component. k is at least 1; for k ≥ m the ρ are between zero and the least square.
+    The result is infinity if the two squares are equal. It contains the rounding error.
     """
     squares = np.sort((A.T @ x) ** 2)[::-1]
     low = float(squares[k]) if k < squares.size else 0.0
@@ -188,8 +219,9 @@ def sample_space_bound(A: Array, x: Array, k: int) -> float:
 def compute_full_spectrum(operator: Operator) -> Array | None:
     """Return the eigenvalues of Σ over all variables, increasing; None if the matrix is too large.
 
-    They come from A Aᵀ if there are samples, and there are then n_samples of them: the number of zeros may differ from
-    that of Σ. Rounding is not added.
+    The matrix is too large if it has more than MAX_GRAM_SAMPLES samples, or that many variables without samples. The
+    eigenvalues come from A Aᵀ if there are samples, and there are then p of them: the number of zeros may differ from
+    that of Σ. Rounding is not added, so that small ones may be negative.
     """
     if operator.shape[0] > MAX_GRAM_SAMPLES:  # without samples, `shape` is (n_features, n_features)
         return None
@@ -200,7 +232,8 @@ def compute_full_spectrum(operator: Operator) -> Array | None:
 def largest_full_eigenvalue(operator: Operator) -> float:
     """Return λmax(Σ) over all variables with its rounding error; infinity if the matrix is too large.
 
-    λ_k(Σ) ≤ λmax(Σ) for every k, by interlacing (docs/certificates.md, 3.2).
+    λ_k(Σ) ≤ λmax(Σ) for every k, by interlacing (docs/certificates.md, 3.2). The matrix is too large if it has more
+    than MAX_GRAM_SAMPLES samples, or that many variables without samples.
     """
     w = compute_full_spectrum(operator)
     return np.inf if w is None else float(w[-1]) + bounds.eigenvalue_rounding_error(w)
@@ -215,11 +248,12 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
     out, which by (F) of `bounds` does not weaken the bound. The other variables fall into connected blocks, each
     bounded by LAPACK or, if large, by Collatz–Wielandt. The term kε covers a rounding error of ε in the entries.
 
-    `known_bound` is a bound on λ_k(Σ) that is proven already. The result is infinity if no threshold below it can be
-    tried, or if the clock expires. It contains no shift, as Σ comes from the operator and not from the candidates.
+    `known_bound`, positive, is a bound on λ_k(Σ) that is proven already, and k is at least 1. The result is infinity if
+    no threshold below known_bound/k can be tried, or if the clock expires before the first. It contains no shift, as Σ
+    comes from the operator and not from the candidates.
     """
     squares = operator.column_norms**2
-    epsilon = 8 * operator.shape[0] * bounds.EPS * float(np.max(squares, initial=0))
+    epsilon = ENTRY_ROUNDING_IN_EPS * operator.shape[0] * bounds.EPS * float(np.max(squares, initial=0))
     high = known_bound / k
     low = max(_estimate_lowest_threshold(operator, squares), MIN_THRESHOLD_SHARE * high)
     if not low < high:
@@ -247,7 +281,8 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
     """Estimate from random columns the size that about MAX_COVARIANCE_ENTRIES entries of Σ exceed.
 
-    `squares` are the squared column norms, (n,). The columns are chosen with a fixed seed.
+    Sizes are absolute values. `squares` are the squared column norms, (n,), of which only the number n ≥ 1 is read. The
+    columns are chosen with a fixed seed. If Σ has fewer entries, the result is the smallest size that was seen.
     """
     n = squares.size
     idx = np.sort(np.random.RandomState(0).choice(n, min(N_PROBED_COLUMNS, n), replace=False))
@@ -258,7 +293,9 @@ def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
 def _collect_large_entries(operator: Operator, idx: Array, threshold: float, clock: Clock) -> sp.csr_array | None:
     """Collect the entries of Σ[idx, idx] above a threshold; return None if they are too many or the clock expires.
 
-    Entries are compared by absolute value. The result is symmetric, (|idx|, |idx|); `idx` is not empty.
+    Entries are compared by absolute value; those up to `threshold` are not stored. The result is symmetric,
+    (|idx|, |idx|), in float64, in the order of `idx`, different column numbers of which there is one. They are too many
+    if more than MAX_ENTRIES_EXCESS·MAX_COVARIANCE_ENTRIES are found. The clock is read after each block of columns.
     """
     blocks = []
     n_entries = 0
@@ -268,7 +305,7 @@ def _collect_large_entries(operator: Operator, idx: Array, threshold: float, clo
         rows[np.abs(rows) <= threshold] = 0.0
         blocks.append(sp.csr_array(rows))
         n_entries += blocks[-1].nnz
-        if clock.is_expired or n_entries > 3 * MAX_COVARIANCE_ENTRIES:  # the estimate of the threshold was too low
+        if clock.is_expired or n_entries > MAX_ENTRIES_EXCESS * MAX_COVARIANCE_ENTRIES:
             return None
     S = sp.csr_array(sp.vstack(blocks, format="csr"))
     return sp.csr_array((S + S.T) / 2)

@@ -1,4 +1,7 @@
-"""The certificate of a component, the bounds that it contains, and the clock that limits the time of a computation."""
+"""The certificate of a component, the bounds that it contains, and the clock that limits the time of a computation.
+
+``format_count(count, noun)`` of `_utils.text` returns a count and its noun, in the plural unless the count is one.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +117,8 @@ class Certificate:
     ) -> Certificate:
         """Create the certificate of a value from all bounds on it, in order; `fields` are further attributes.
 
-        The upper bound is the least of the bounds, but at least the value: only rounding makes a bound smaller.
+        The upper bound is the least of the bounds, of which there should be one, but at least the value: only rounding
+        makes a bound smaller. `method` is that of the least bound, the first of equal ones.
         """
         least = find_least_bound(bounds)
         upper = max(least.value, value)
@@ -122,7 +126,10 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """Return upper_bound/value − 1: no component of this cardinality is better by a larger share."""
+        """Return upper_bound/value − 1: no component of this cardinality has a value larger by more than this share.
+
+        It is zero if the bound is at most the value, and infinity for a value of zero below the bound.
+        """
         return relative_gap(self.value, self.upper_bound)
 
     @property
@@ -194,7 +201,7 @@ class Progress:
 class CertifiedComponent(NamedTuple):
     """A component, or several that were searched together, and its certificate."""
 
-    component: Array  # (n_features,) or (n_components, n_features): unit loadings, the largest one positive
+    component: Array  # (n_features,) or (n_components, n_features): unit loadings, the largest absolute one positive
     certificate: Certificate
 
 
@@ -204,7 +211,7 @@ def find_least_bound(bounds: Sequence[Bound]) -> Bound:
 
 
 def relative_gap(value: float, upper: float) -> float:
-    """Return upper/value − 1; zero if upper ≤ value, and infinity above a value of zero."""
+    """Return upper/value − 1; zero if upper ≤ value, and infinity above a value of zero or less, or for upper = ∞."""
     if upper <= value:
         return 0.0
     return upper / value - 1 if value > 0 else float("inf")
@@ -220,10 +227,10 @@ class Clock:
     (True, False)
     """
 
-    max_seconds: float
+    max_seconds: float  # counted from `start_time`; infinity for no limit
     callback: Callable[[], object] | None = None  # called every now and then; a true result stops
     stop_event: Event = field(default_factory=Event)  # shared by a clock and its children
-    start_time: float = field(default_factory=time.perf_counter)
+    start_time: float = field(default_factory=time.perf_counter)  # as the next one, of `time.perf_counter`
     last_callback_time: float = field(default_factory=time.perf_counter)
 
     @property
@@ -233,13 +240,19 @@ class Clock:
 
     @property
     def is_expired(self) -> bool:
-        """Return whether to stop: time is up, the callback returned true, or Ctrl-C was pressed."""
+        """Return whether to stop: time is up, the callback returned true, or Ctrl-C was pressed.
+
+        The callback is called before, if the last call was more than CALLBACK_INTERVAL_SECONDS ago.
+        """
         if time.perf_counter() - self.last_callback_time > CALLBACK_INTERVAL_SECONDS:
             self.poll_callback()
         return self.stop_event.is_set() or self.elapsed_seconds >= self.max_seconds
 
     def poll_callback(self) -> None:
-        """Call the callback now; a true result expires the clock."""
+        """Call the callback now, if there is one; a true result expires the clock and those that share its event.
+
+        What the callback raises is not caught.
+        """
         self.last_callback_time = time.perf_counter()
         if self.callback is not None and self.callback():
             self.stop_event.set()

@@ -4,7 +4,14 @@ All supports of k variables are listed by decreasing largest eigenvalue, for eve
 supports for some components and keeps the supports that share no variable with them. Its bound is the sum of the chosen
 values plus the largest value left for each further component. Components of equal k take supports in the order of the
 list, so that no set is visited twice. As the lists are sorted, the rest of a list is pruned as soon as the bound does
-not exceed the value of the best set.
+not exceed the value of the best set. "Sorted" and "by decreasing value" are meant for the computed values, which have
+the rounding error of LAPACK.
+
+Terms: S, (n, n), is symmetric and positive semidefinite, in float64 on the host; the value of a support I is
+λmax(S_II). A mask is a uint64 whose bit i stands for row i of S. ``iterate_supports(S, fixed, free, slots)`` yields
+batches of the supports of `slots` indices out of `free`, together with `fixed`: `supports`, (n_supports, k) of int, and
+their `values`, (n_supports,). ``is_expired`` of a `Clock` says whether to stop; ``interruptible()`` is a context in
+which Ctrl-C ends the block and expires the clock. `EPS` is the machine epsilon.
 """
 
 from __future__ import annotations
@@ -16,8 +23,8 @@ from math import comb
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower.certificates.bounds import EPS
-from gpower.certificates.branch_and_bound import iterate_supports
+from gpower.certificates.bounds import EPS, MATRIX_ROUNDING_IN_EPS
+from gpower.certificates.branch_and_bound import MIN_RELATIVE_GAIN, iterate_supports
 from gpower.certificates.certificate import Clock
 
 #: Largest number of supports listed for one k, and of variables that fit into a mask of 64 bits.
@@ -38,8 +45,8 @@ def can_list_supports(n_variables: int, cardinalities: Sequence[int]) -> bool:
 class SupportList:
     """Supports of one cardinality by decreasing value, each a mask of bits."""
 
-    values: Array  # (n_supports,): λmax(S_II)
-    masks: Array  # (n_supports,) of uint64
+    values: Array  # (n_supports,), float64: λmax(S_II), decreasing
+    masks: Array  # (n_supports,) of uint64, in the order of the values
 
     @property
     def best_value(self) -> float:
@@ -47,7 +54,7 @@ class SupportList:
         return float(self.values[0]) if self.values.size else -np.inf
 
     def without_variables(self, mask: np.uint64, start: int = 0) -> SupportList:
-        """Return the supports from index `start` on that share no variable with `mask`."""
+        """Return the supports from index `start` on that share no variable with `mask`, in their order."""
         is_disjoint = (self.masks[start:] & mask) == 0
         return SupportList(self.values[start:][is_disjoint], self.masks[start:][is_disjoint])
 
@@ -55,8 +62,8 @@ class SupportList:
 def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
     """List all supports of k variables by decreasing value; return None if the clock expires.
 
-    S is (n, n), with k ≤ n and n ≤ MAX_MASK_VARIABLES; bit i of a mask stands for row i of S. The values have the
-    rounding error of LAPACK.
+    S is (n, n), with 1 ≤ k ≤ n ≤ MAX_MASK_VARIABLES. The values have the rounding error of LAPACK; of equal ones the
+    lexicographically first support comes first. The clock is read after each batch of supports.
     """
     values, masks = [], []
     for batch in iterate_supports(S, np.arange(0), np.arange(S.shape[0]), k):
@@ -72,7 +79,8 @@ def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
 class DisjointSearch:
     """State of the search for the best set of disjoint supports.
 
-    Values are sums of λmax(S_II) of the S passed to `run`, a shift of its diagonal included.
+    Values are sums of λmax(S_II) of the S passed to `run`, a shift of its diagonal included. `incumbent_value` must be
+    that of an actual set, or less: sets up to it are not searched.
     """
 
     cardinalities: Sequence[int]  # one k per component, equal ones next to each other; at most n in total
@@ -83,14 +91,16 @@ class DisjointSearch:
 
     @property
     def upper_bound(self) -> float:
-        """Return an upper bound on the value of every set, the rounding of LAPACK included."""
-        return max(self.incumbent_value, self.open_bound) * (1 + 8 * max(self.cardinalities) * EPS)
+        """Return an upper bound on the value of every set, the rounding of LAPACK included; infinity before `run`."""
+        return max(self.incumbent_value, self.open_bound) * (1 + MATRIX_ROUNDING_IN_EPS * max(self.cardinalities) * EPS)
 
     def run(self, S: Array, clock: Clock) -> None:
         """Search until every set is visited or pruned, or the clock expires; call it once.
 
-        S is symmetric, (n, n), in float64, and `can_list_supports` has accepted n and the cardinalities. Ctrl-C expires
-        the clock and does not raise. If the lists are not finished, `upper_bound` stays infinite.
+        S is symmetric, (n, n), in float64; n is at most MAX_MASK_VARIABLES, and there are at most MAX_LISTED_SUPPORTS
+        supports of each cardinality, which lies between 1 and n. Ctrl-C expires the clock and does not raise. If the
+        lists are not finished, `upper_bound` stays infinite. A set replaces the incumbent only if its value is larger,
+        so that of equal ones the first that was visited stays.
         """
         with clock.interruptible():
             sizes = set(self.cardinalities)
@@ -124,7 +134,7 @@ class DisjointSearch:
             bound = value + own_value * (1 + n_equal) + other_sizes_value
             if not chosen:
                 self.open_bound = bound
-            if bound <= self.incumbent_value * (1 + 1e-12):
+            if bound <= self.incumbent_value * (1 + MIN_RELATIVE_GAIN):
                 break
             self.n_nodes += 1
             remaining = {
@@ -136,9 +146,9 @@ class DisjointSearch:
             self.open_bound = min(self.open_bound, self.incumbent_value)
 
     def decode_supports(self) -> list[Array]:
-        """Return the variables of each component of the best set, in the order of `cardinalities`.
+        """Return the rows of S of each component of the best set, increasing, in the order of `cardinalities`.
 
-        The list is empty if no set better than the first incumbent was found.
+        They are arrays of int. The list is empty if no set of a larger value than the first incumbent was found.
         """
         return [
             np.array([i for i in range(MAX_MASK_VARIABLES) if int(mask) >> i & 1], np.intp)

@@ -1,4 +1,17 @@
-"""Convert the arguments of certificates: data to an operator, loadings to unit columns, models to `CertificateArgs`."""
+"""Convert the arguments of certificates: data to an operator, loadings to unit columns, models to `CertificateArgs`.
+
+Terms: there are n features and m components. ``UnwrappedModel.unwrap(model)`` has `model`, a copy of the last step of a
+pipeline that finds components, or the object itself, and ``apply_earlier_steps(X)``, what the steps before it make of
+X. ``read_estimator_input(reader, X)`` checks X and reads the attributes of `reader` (those of `_InputParams`); the
+result has ``load_into_memory(reason)``, which raises ValueError with the reason if X does not fit into memory or is on
+a device; ``with_covariates(covariates, batch)``; ``fill_missing()``, which imputes if the parameters say so;
+``to_float64()``; and ``prepare(sample_weight, reduce=True)``, which builds the operator, checks that entries are
+finite, and may replace tall data by their covariance. Its result is a `PreparedData`, with `operator`, `moments`
+(`column_norms`, (n,), zero for constant columns) and `feature_names`, (n,) of text, or None. ``to_numpy(x)`` returns a
+small array of any library or device as a NumPy array, and ``normalize_columns(Z)`` Z with columns of unit length, zero
+ones unchanged. ``check_option(value, name, options)`` returns the value or raises ValueError; so does
+`check_covariates_given`, unless covariates are passed exactly if the model was fitted with them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +36,7 @@ from gpower.validation.variable_rules import VARIABLE_RULE_NAMES
 class CertificateArgs(TypedDict):
     """How the components of a model were found; the arguments of `certify_components` of the same names."""
 
-    cardinality: Any  # number of variables as given to the model; None if none was given
+    cardinality: Any  # as given to the model: a number, a list of m, a share of variance, or None
     gamma: Any  # (m,): absolute γ, only of the plain ℓ0-penalised problem; else None
     deflation: str  # key of `DEFLATION_RULES`
     order: Any  # (m,) of int: index of each component in the order of extraction; None if all were found at once
@@ -42,9 +55,12 @@ class CertificateInput:
 def read_certificate_input(
     model: Any, X: Any, covariance: str | None, sample_weight: Any, covariates: Any = None, batch: Any = None
 ) -> CertificateInput:
-    """Check the arguments of `certify` and `certify_total`, which documents them, and read the data as in the fit.
+    """Check the arguments of `certify` and `certify_total`, and read the data as in the fit.
 
-    Loadings alone may come with covariates; a model must have been fitted with those.
+    All are as the user gave them: a fitted model, a pipeline with one, or loadings, (m, n); the data or a covariance;
+    "precomputed" for a covariance, or None for what the model says; weights, covariates and batches of the samples.
+    Loadings alone may come with covariates; a model must have been fitted with those. Raise ValueError or TypeError
+    for arguments that are not valid, scikit-learn's NotFittedError for a model that is not fitted.
     """
     unwrapped = UnwrappedModel.unwrap(model)
     loadings = _get_loadings(unwrapped.model)
@@ -69,7 +85,9 @@ def _get_attributes(model: object, *names: str) -> list[Any]:
 def certificate_args(model: object) -> CertificateArgs:
     """Return the arguments of `certify_components` that describe how a model was fitted.
 
-    `model` may also be an array of loadings, which has no parameters. Raise ValueError for ``variance="l1"``.
+    `model` is fitted, not a pipeline, and of any class; parameters and attributes that it lacks count as None. It may
+    also be an array of loadings, which has none. γ and the order are left out where they do not describe the problem
+    of a single component without rules. Raise ValueError for ``variance="l1"``.
     """
     variance, deflation = _get_attributes(model, "variance", "deflation")
     cardinality, l1_bound = _get_attributes(model, "cardinality", "l1_bound")
@@ -91,8 +109,9 @@ def certificate_args(model: object) -> CertificateArgs:
 def _infer_reader_params(model: Any, covariance: str | None) -> dict[str, Any]:
     """Return how the data of a model were centred, scaled and imputed, from its parameters or its means and scales.
 
-    The result has the parameters of `_InputParams`. A model without any of these, or an array of loadings, is taken for
-    one of centred and unscaled data. A `covariance` that is not None takes precedence over that of the model.
+    The result has parameters of `_InputParams`, by name. Without the parameter `center` data are centred if a mean is
+    not zero, without `scale` scaled if a scale is not one; a model without any of these, or an array of loadings, is
+    taken for one of centred and unscaled data. A `covariance` that is not None takes precedence over the model's.
     """
     model_covariance, missing, balance = _get_attributes(model, "covariance", "missing", "balance")
     center, mean, scale, scales = _get_attributes(model, "center", "mean_", "scale", "scale_")
@@ -133,9 +152,10 @@ def prepare_certificate_data(
 ) -> PreparedData:
     """Return X as an operator in float64 with its feature names, read with the parameters of `_InputParams`.
 
-    With covariates or batches it is the operator of the residuals. The matrix is in host memory. The operator has no
-    samples if X is a covariance, or tall data replaced by theirs. Raise ValueError if X does not fit into memory, is on
-    a device, or has no column that varies.
+    `X`, `sample_weight`, `covariates` and `batch` are as the user gave them; None stands for none. `covariance` is
+    "precomputed" or None, and is checked. With covariates or batches it is the operator of the residuals. The matrix is
+    in host memory. The operator has no samples if X is a covariance, or tall data replaced by theirs. Raise ValueError
+    if X does not fit into memory, is on a device, has entries that are not finite, or has no column that varies.
     """
     reader = _InputParams(check_option(covariance, "covariance", (None, "precomputed")), **reader_params)
     table = read_estimator_input(reader, X).load_into_memory(
@@ -151,7 +171,8 @@ def prepare_certificate_data(
 def _get_loadings(model: Any) -> Array:
     """Return the loadings of a fitted model, or the array that was passed in its place, in float64, on the host.
 
-    The shape is not checked, and the loadings are not normalised; `_check_components` does both.
+    The shape is not checked, entries may be NaN, and the loadings are not normalised; they are not copied. Raise
+    ValueError if there are none, NotFittedError for a scikit-learn estimator that is not fitted.
     """
     if isinstance(model, BaseEstimator):
         check_is_fitted(model, "components_")
@@ -167,7 +188,8 @@ def _get_loadings(model: Any) -> Array:
 def _check_components(components: Array, n_features: int) -> Array:
     """Return loadings, (m, n_features), as unit columns, (n_features, m); zero columns stay zero.
 
-    A vector of n_features loadings is one component.
+    `components` is in float64 on the host; a vector of n_features loadings is one component. The result is a new array.
+    Raise ValueError for another shape, and for loadings that are not finite.
     """
     Z = components[None] if components.ndim == 1 else components
     if Z.ndim != 2 or Z.shape[1] != n_features:

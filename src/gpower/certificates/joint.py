@@ -15,6 +15,43 @@ components may be bounded in this way and the others as singles; the bound is th
 *Rows*, for orthogonal and disjoint components: (K) of `row_bound`.
 
 *Listing*, for disjoint components of few variables: `disjoint` searches lists of all supports.
+
+Terms: all arrays are NumPy arrays on the host, in float64; supports are arrays of different int. An `Operator` is a
+matrix A through products, here in float64 in host memory, with Σ = AᵀA. ``shape`` is (p, n), with p samples, or p = n
+if only Σ is known. ``column_norms``, (n,), are the roots of the diagonal of Σ, and ``gram(idx)`` is Σ[idx, idx], not to
+be written to. ``Scores.from_loadings(operator, Z)`` has `variances`, (m,), zᵀΣz of the columns of Z, and `gram`, (m,
+m), ZᵀΣZ. A constraint in `CONSTRAINTS`, by name, has ``compute_violation(S, Z)``, a sum over pairs of components, for
+S, (q, q), and loadings Z, (q, m), over the same q variables.
+
+``candidates.select_candidates(operator, support)`` returns `S`, Σ plus shift·I over the variables of largest variance,
+its `shift`, and `floor`, zero if these are all n variables in order. ``compute_full_spectrum(operator)`` returns all
+eigenvalues of Σ, increasing, maybe without some zeros, or None for a large matrix; ``eigenvalue_rounding_error(w)``
+bounds the rounding error of each. ``trace_profile(variances, k)``, (min(k, n) + 1,), has the sums of the largest
+variances, from zero.
+
+``start_from_heuristic(operator, k, tol, clock)`` returns the state of a component of k variables without bounds;
+``add_cheap_bounds(state, clock)`` yields it after each bound, at least once; ``add_row_bound(state, clock)`` returns it
+with one more, if that may help; `upper_bound` of a state bounds every component of k variables.
+``solve_on_support(operator, support)`` returns unit loadings of largest variance on a support, (n,), the largest
+absolute one positive. A `RowProblem` is the row bound over a scaled S, and ``minimize_row_bound(problem, rows, target=,
+clock=).bound`` its value in that scale. A `DisjointSearch` of cardinalities,
+equal ones next to each other, and of the value of a known set in S, finds sets of larger value by ``run(S, clock)``:
+then `upper_bound`, in S and with rounding, bounds every set (infinity if the lists were not finished), and
+``decode_supports()`` are the variables of the best set, increasing, one array per cardinality, none if there is none.
+
+A `Bound` has `method`, `value` and `seconds`; `find_least_bound` returns the least, one of value infinity for none.
+``relative_gap(value, upper)`` is upper/value − 1, zero if upper ≤ value. A `Clock` limits the time:
+``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock, and ``make_child(seconds)`` is a
+clock that expires after that time, or with this one; `max_seconds` is its limit, and `elapsed_seconds` counts from its
+creation.
+
+``read_certificate_input(model, X, …)`` checks the arguments of `certify_total`: its result has `model`, `operator`,
+`Z`, (n, m), with unit or zero columns, and `args`, with the `cardinality` given to the model.
+``solve_all_components(operator, spec, rng).Z``, (n, m), are the components of a specification, unit or zero; a
+ValueError is raised if none satisfy its constraint. ``can_list_supports(n, cardinalities)`` says whether they are few
+enough. ``orient(Z)`` makes the largest absolute entry of each column positive. `check_float`, `check_int` and
+`check_option` return a value or raise ValueError; ``expand_per_component(value, name, m)`` is a list of m values, from
+one or a list. ``Certificate.from_bounds`` is the certificate of a value and its bounds, in order.
 """
 
 from __future__ import annotations
@@ -127,11 +164,15 @@ def certify_joint_variance(
     tol: float = 1e-4,
     max_time: float = 10.0,
 ) -> Certificate:
-    """Certify the unit columns of Z, (n_features, m), as one set; see `certify_total`.
+    """Bound the sum of the variances of the unit columns of Z, (n_features, m), over all sets that meet the constraint.
 
-    The operator is in float64 in host memory and not deflated. A column may be zero. `cardinality` is a number of
-    variables or one per column, at most n_features and with ``constraint="disjoint"`` also in total; by default, and if
-    a column has more non-zeros, the number of its non-zeros counts. Raise ValueError if Z violates the constraint.
+    Z is in float64 on the host; a column may be zero. The operator is in float64 in host memory, is not deflated and
+    has a column that varies. `cardinality` is a number of variables or one per column, at most n_features and with
+    ``constraint="disjoint"`` also in total; by default, and if a column has more non-zeros, the number of its non-zeros
+    counts, one at least. `constraint` is None, "orthogonal", "uncorrelated" or "disjoint"; None compares with sets that
+    may repeat a component. `tol`, at least zero, is the relative gap at which to stop, and `max_time` a number of
+    seconds, checked between steps; the cheapest bounds are computed in any case. Raise ValueError if Z violates the
+    constraint by more than MAX_CONSTRAINT_VIOLATION, or if there are not as many cardinalities as columns.
     """
     value = float(np.trace(Scores.from_loadings(operator, Z).gram))
     requested = expand_per_component(cardinality, "cardinality", Z.shape[1])
@@ -143,7 +184,9 @@ def certify_joint_variance(
 def _check_constraint_satisfied(operator: Operator, Z: Array, constraint: str | None) -> None:
     """Raise ValueError if the components violate the constraint, as the bounds would not apply to them.
 
-    Z, (n_features, m), has unit or zero columns; a zero column violates nothing.
+    Z, (n_features, m), has unit or zero columns; a zero column violates nothing. `constraint` is a key of
+    `CONSTRAINTS`, or None, for which nothing is checked. A sum over pairs of up to MAX_CONSTRAINT_VIOLATION is
+    rounding.
     """
     if constraint is None:
         return
@@ -160,34 +203,36 @@ def _check_constraint_satisfied(operator: Operator, Z: Array, constraint: str | 
 class JointBoundState:
     """A set of components and its bounds, added from cheap to strong until the gap is small enough.
 
-    Each step (`trace`, `listing`, `singles`, `eigenvalues`, `rows`) returns a bound on the sum of variances, infinity
-    if it does not apply, and its name becomes that of the bound.
+    Each step (`trace`, `listing`, `singles`, `eigenvalues`, `rows`) returns a bound on the sum of the variances zᵀΣz,
+    with rounding and without a shift, or infinity if it does not apply; its name becomes that of the bound.
     """
 
     operator: Operator  # in float64, in host memory
     cardinalities: Sequence[int]  # one per component, sorted when the state is created, so not in the order of Z
-    constraint: str | None
-    tol: float
+    constraint: str | None  # key of `CONSTRAINTS`
+    tol: float  # relative gap at which to stop
     value: float  # sum of the variances of the components
     clock: Clock
-    bounds: list[Bound] = field(default_factory=list)
-    n_nodes: int = 0
+    bounds: list[Bound] = field(default_factory=list)  # in the order of computation
+    n_nodes: int = 0  # nodes of the search for disjoint supports
     single_bounds: dict[int, float] = field(default_factory=dict)  # k: bound on one component of k variables
-    improved_supports: list[Array] = field(default_factory=list)  # supports of a better set, if the search finds one
+    #: Increasing column numbers of a set of larger value, in the order of `cardinalities`; empty if none was found.
+    improved_supports: list[Array] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.cardinalities = sorted(self.cardinalities)
 
     @property
     def upper_bound(self) -> float:
-        """Return the least bound, but at least the value: only rounding makes a bound smaller."""
+        """Return the least bound, but at least the value: only rounding makes a bound smaller; infinity without any."""
         return max(find_least_bound(self.bounds).value, self.value)
 
     def compute_certificate(self) -> Certificate:
         """Compute the bounds that apply to the constraint until the gap is small enough; return the certificate.
 
-        An expired clock does not skip a step: the long ones read it themselves. Ctrl-C ends a step, which then adds no
-        bound, and expires the clock.
+        The order is trace and listing (for disjoint components), singles, eigenvalues (for any constraint), rows (for
+        orthogonal and disjoint components). An expired clock does not skip a step: the long ones read it themselves.
+        Ctrl-C ends a step, which then adds no bound, and expires the clock. Infinite bounds are left out.
         """
         steps = [self.singles]
         if self.constraint == "disjoint":
@@ -212,7 +257,8 @@ class JointBoundState:
     def singles(self) -> float:
         """Compute Σ U_kⱼ ≥ Σ zⱼᵀΣzⱼ, with U_k a bound on one component of k variables (docs/certificates.md, 3.9).
 
-        Every U_k is stored in `single_bounds`, for `eigenvalues`.
+        Every U_k is stored in `single_bounds`, for `eigenvalues`. All together take the share SINGLES_TIME_SHARE of the
+        time limit, each k the same part; the cheapest bounds are computed in any case.
         """
         sizes = sorted(set(self.cardinalities))
         for k in sizes:
@@ -241,9 +287,11 @@ class JointBoundState:
     def trace(self) -> float:
         """Compute the sum of the K largest variances, K the total cardinality, a bound for disjoint components.
 
-        It holds as λmax(Σ_II) ≤ tr Σ_II and no variable counts twice (docs/certificates.md, 3.9).
+        It holds as λmax(Σ_II) ≤ tr Σ_II and no variable counts twice (docs/certificates.md, 3.9). The rounding of the
+        norms is added.
         """
-        variances = self.operator.column_norms**2 * (1 + 64 * self.operator.shape[0] * EPS)
+        rounding = candidates.SQUARES_ROUNDING_IN_EPS * self.operator.shape[0] * EPS
+        variances = self.operator.column_norms**2 * (1 + rounding)
         return float(trace_profile(variances, sum(self.cardinalities))[-1])
 
     def rows(self) -> float:
@@ -268,8 +316,8 @@ class JointBoundState:
     def listing(self) -> float:
         """Search the lists of all supports for the best disjoint ones, and return a bound on the value of every set.
 
-        A set that is better than the components is stored in `improved_supports`, and the number of nodes in `n_nodes`.
-        The result is infinite if the clock expires before all supports are listed.
+        A set whose value exceeds that of the components is stored in `improved_supports`, and the number of nodes in
+        `n_nodes`. The result is infinite if there are too many supports, or if the clock expires before all are listed.
         """
         if not can_list_supports(self.operator.shape[1], self.cardinalities):
             return np.inf
@@ -283,10 +331,14 @@ class JointBoundState:
 
 
 def best_disjoint(operator: Operator, cardinality: Any, tol: float, max_time: float) -> CertifiedComponent:
-    """Find the best components without a common variable, (m, n_features); see `best_subset`.
+    """Find the components without a common variable of the largest sum of variances, and bound that sum.
 
-    The operator is in float64 in host memory. `cardinality` is not yet checked: one number, or one per component, whose
-    order the rows of the result have.
+    The operator is in float64 in host memory and has a column that varies. `cardinality` is not yet checked: one
+    number, or m of them, one per component, whose order the rows of the result have. `tol` is the relative gap at which
+    to stop and `max_time` a number of seconds for the bounds, which begin once the solver has found components. The
+    component of the result is (m, n_features), in float64, each row of unit length or zero, its largest absolute entry
+    positive. If the search of all supports finds a set of larger value, it is that set. Raise ValueError if a
+    cardinality is not a whole number of at least one, or if together they exceed n_features.
     """
     requested = cardinality if isinstance(cardinality, Sequence | np.ndarray) else [cardinality]
     levels = [check_int(k, "cardinality", 1) for k in requested]

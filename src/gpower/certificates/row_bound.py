@@ -37,6 +37,11 @@ and only if C⁻¹ + [eᵢ rᵢ]ᵀP⁻¹[eᵢ rᵢ] has one of each too, that i
 P has exactly one negative eigenvalue, the condition holds if and only if (P⁻¹)ᵢᵢ < 0.
 
 One eigendecomposition answers both for all i. If rounding could change a sign, the test counts as failed.
+
+Terms: all arrays are NumPy arrays on the host, in float64, and masks are of bool. ``eigenvalue_rounding_error(w)`` of
+all eigenvalues w of a matrix, in any order, is an upper bound on the rounding error of each. A `Clock` limits the time:
+``is_expired`` says whether to stop, and ``interruptible()`` is a context in which Ctrl-C ends the block and expires the
+clock.
 """
 
 from __future__ import annotations
@@ -59,6 +64,18 @@ SMOOTHINGS, STEPS_PER_SMOOTHING = (0.03, 0.01, 0.003, 0.001), 60
 N_LBFGS_CORRECTIONS = 10
 #: Smallest threshold of a start, times k. A unit z of k variables has |zᵢzⱼ| of about 1/k, and R is of that scale.
 MIN_START_THRESHOLD_TIMES_K = 0.2
+#: Relative tolerances of L-BFGS on value and gradient: so small that steps or time end a minimisation.
+LBFGS_VALUE_TOLERANCE, LBFGS_GRADIENT_TOLERANCE = 1e-10, 1e-9
+#: Evaluations that L-BFGS may make for each of its steps.
+MAX_EVALUATIONS_PER_STEP = 2
+#: Smallest price above the floor, times k, at which a minimisation starts: its logarithm must be finite.
+MIN_START_PRICE_TIMES_K = 1e-6
+#: Largest absolute logarithm of a price above the floor, times k, so that prices stay positive and finite.
+MAX_LOG_PRICE = 30
+#: Distance from an eigenvalue, in units of the smoothing, beyond which a share is 0 or 1 up to rounding.
+SMOOTHING_RANGE = 50
+#: Rounding errors of eigenvalues, as bounded by `eigenvalue_rounding_error`, that screening allows for.
+N_SCREENING_ROUNDING_ERRORS = 4
 #: Eigenvectors with a smaller share in the smoothed eigenvalue sum are left out of its gradient.
 MIN_EIGENVECTOR_SHARE = 1e-12
 #: Relative size below which screening does not rely on a sign, and the margin by which θ stays below its exact value.
@@ -73,7 +90,7 @@ class DualRows:
     prices: Array  # (n,), positive: b for every free variable, a price of its own for each fixed one
 
     def restrict(self, idx: Array) -> DualRows:
-        """Return the point over the variables of some indices."""
+        """Return the point over the variables `idx`, different indices of int, in that order; new arrays."""
         return DualRows(self.R[np.ix_(idx, idx)], self.prices[idx])
 
 
@@ -87,8 +104,8 @@ class RowProblem:
     """
 
     S: Array  # (n, n): Σ, scaled so that the value of the incumbent is about one
-    k: int
-    fixed: Array  # (n,) of bool: variables that every support contains
+    k: int  # largest number of variables of a support, at least one; may exceed n
+    fixed: Array  # (n,) of bool: variables that every support contains, at most k
     floor: float = 0.0  # largest variance of a variable left out of S, scaled; if positive, no variable may be fixed
     fixed_price: float | None = None  # γ of the penalised problem; then k is n, and no variable is fixed
     n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed and floor zero
@@ -96,14 +113,18 @@ class RowProblem:
 
     @property
     def n_open_slots(self) -> int:
-        """Return how many free variables a support contains, or all supports together for several components."""
+        """Return how many free variables a support contains, or all supports together for several components.
+
+        With k above n it exceeds the number of variables that are free.
+        """
         return self.total_cardinality or self.k - int(np.count_nonzero(self.fixed))
 
     def compute_support_cost(self, prices: Array) -> float:
         """Compute the largest sum of the prices, (n,), of a support: the term kb of (R), or Kb of (K).
 
-        It is zero for the penalised problem, whose objective already has the price. A free variable, also one that was
-        left out of S, costs at least the floor. With a total cardinality K no variable is fixed.
+        It is the sum of the prices of the fixed variables plus `n_open_slots` times the price of the free ones, or
+        times the floor if that is larger. It is zero for the penalised problem, whose objective already has the price.
+        With a total cardinality K no variable is fixed.
         """
         if self.fixed_price is not None:
             return 0.0
@@ -113,8 +134,10 @@ class RowProblem:
     def zero_uncounted(self, R: Array) -> Array:
         """Return R, (n, n), with zeros for the entries that ρᵢ omits, so that ρᵢ² is the sum of squares of row i.
 
-        In each row k entries are counted: the diagonal one, those of fixed variables and the largest of the others.
-        The result is R itself, not a copy, if ρᵢ counts every entry (n ≤ k): do not change it.
+        In each row k entries are counted: the diagonal one, those of fixed variables and the others of largest absolute
+        value. Of equal ones any are counted, which changes no ρᵢ. If k variables are fixed, row i of another one counts
+        k of these k + 1 entries, and it is not defined which. The result is R itself, not a copy, if ρᵢ counts every
+        entry (n ≤ k): do not change it.
         """
         n_omitted = R.shape[0] - self.k
         if n_omitted <= 0:
@@ -147,8 +170,9 @@ class RowProblem:
     def bound_omitted_supports(self, rows: DualRows, bound: float) -> float:
         """Compute a bound on supports with a variable that was left out of S, from the bound (R) at the same rows.
 
-        Such a variable adds at most the floor to the value, where (R) has counted the price b. With a positive floor no
-        variable is fixed, so that every price is b and the first one is read.
+        `bound` comes from `compute_bound`. A variable that was left out adds at most the floor to the value, where (R)
+        has counted the price b. With a positive floor no variable is fixed, so that every price is b and the first one
+        is read. The result is of use only with a positive floor; there must be a variable in S.
         """
         return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
 
@@ -156,9 +180,9 @@ class RowProblem:
 def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
     """Return R = −t·tanh(S/2t), near the one of the soft-threshold bound at t, and all prices equal to t.
 
-    The tanh keeps entries of R from tying, where ρ has kinks. t is the `threshold`, in the units of the scaled S, or a
-    larger number for a threshold that is small, unknown (zero), or below the floor. With a fixed price the prices are
-    that one instead.
+    The tanh keeps entries of R from tying, where ρ has kinks. t is the largest of `threshold`, in the units of the
+    scaled S and zero if it is unknown, MIN_START_THRESHOLD_TIMES_K/k, and the floor. With a fixed price the prices are
+    that one instead, and t is only used for R. Both arrays are new.
     """
     t = max(threshold, MIN_START_THRESHOLD_TIMES_K / problem.k, problem.floor)
     R = -t * np.tanh(problem.S / (2 * t))
@@ -173,10 +197,12 @@ class SmoothedSum(NamedTuple):
 
 
 def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> SmoothedSum:
-    """Smooth the sum of the `count` largest eigenvalues.
+    """Return a smooth upper bound on the sum of the `count` ≥ 1 largest of w, and its derivatives, the shares.
 
-    w, (n,), contains all eigenvalues, increasing, and μ is the `smoothing`, positive. One eigenvalue is smoothed to
-    μ·log Σ exp(w/μ), several to min_s count·s + μ Σ log(1 + exp((w − s)/μ)), with shares 1/(1 + exp((s − w)/μ)).
+    w, (n,), contains all n ≥ 1 eigenvalues, finite and increasing, and μ is the `smoothing`, positive, in their units.
+    One eigenvalue is smoothed to μ·log Σ exp(w/μ), several to min_s count·s + μ Σ log(1 + exp((w − s)/μ)), with shares
+    1/(1 + exp((s − w)/μ)). If `count` is n or more, and not one, the sum of all w is exact and all shares are one. The
+    shares are in the order of w.
 
     Examples
     --------
@@ -191,7 +217,7 @@ def smooth_eigenvalue_sum(w: Array, count: int, smoothing: float) -> SmoothedSum
         return SmoothedSum(float(w[-1]) + smoothing * float(np.log(total)), share / total)
     if count >= w.size:
         return SmoothedSum(float(np.sum(w)), np.ones(w.size))
-    margin = 50 * smoothing  # beyond it the shares are 0 or 1, up to rounding
+    margin = SMOOTHING_RANGE * smoothing
     low, high = float(w[0]) - margin, float(w[-1]) + margin
     s = float(brentq(lambda level: float(np.sum(expit((w - level) / smoothing))) - count, low, high))
     value = count * s + smoothing * float(np.sum(np.logaddexp(0, (w - s) / smoothing)))
@@ -203,7 +229,8 @@ class RowBoundResult:
     """The best point found, its bound, and the weights diag(X) of the primal point X there, (n,).
 
     The bound is in the units of the scaled S, holds without smoothing and includes rounding. The weights are
-    non-negative; a large weight marks a variable that good supports contain.
+    non-negative; a large weight marks a variable that good supports contain. At the start they are the squares of the
+    leading eigenvector of M, which sum to one, later they sum to the number of components.
     """
 
     rows: DualRows
@@ -214,7 +241,8 @@ class RowBoundResult:
 class RowDual:
     """(R) as a smooth function of R and the logarithms of the prices, for L-BFGS; stores the best point evaluated.
 
-    L-BFGS sees λmax, or the sum of the largest eigenvalues, smoothed. The stored bounds are not smoothed.
+    L-BFGS sees λmax, or the sum of the largest eigenvalues, smoothed. The stored bounds are not smoothed. `problem`
+    and `rows`, the first point, are over the same n variables; with a floor its prices are above it.
     """
 
     def __init__(self, problem: RowProblem, rows: DualRows) -> None:
@@ -226,26 +254,29 @@ class RowDual:
     def pack(self, rows: DualRows) -> Array:
         """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − floor) and log k·prices[fixed].
 
-        The factor k makes the entries of order one. b is the price of the free variables, raised a little above the
-        floor. The vector has n² entries, and 1 + the number of fixed variables more.
+        The factor k makes the entries of order one. b is the largest price of the free variables (1/k without any),
+        raised to MIN_START_PRICE_TIMES_K/k above the floor. The vector, float64, has n² entries, R row by row, and
+        1 + the number of fixed variables more, these in increasing order.
         """
         k, floor = self.problem.k, self.problem.floor
         if self.problem.fixed_price is not None:
             return np.ravel(rows.R) * k
         free = float(np.max(rows.prices[self.free_variables], initial=0)) or 1.0 / k
-        tail = np.log(k * np.concatenate([[max(free - floor, 1e-6 / k)], rows.prices[self.fixed_variables]]))
+        above_floor = max(free - floor, MIN_START_PRICE_TIMES_K / k)
+        tail = np.log(k * np.concatenate([[above_floor], rows.prices[self.fixed_variables]]))
         return np.concatenate([np.ravel(rows.R) * k, tail])
 
     def unpack(self, point: Array) -> DualRows:
         """Return the point of the dual from a vector made by `pack`; free variables share a price above the floor.
 
-        Prices are limited to e^±30/k above the floor, so that they stay positive and finite.
+        Prices above the floor, and those of fixed variables, lie between e^±MAX_LOG_PRICE/k, so that they stay positive
+        and finite. With a `fixed_price` all prices are that one.
         """
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
         if problem.fixed_price is not None:
             return DualRows(R, np.full(n, problem.fixed_price))
-        prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -30, 30)) / problem.k
+        prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -MAX_LOG_PRICE, MAX_LOG_PRICE)) / problem.k
         prices[self.free_variables], prices[self.fixed_variables] = problem.floor + tail[0], tail[1:]
         return DualRows(R, prices)
 
@@ -253,8 +284,8 @@ class RowDual:
         """Return the smoothed bound, a scalar, and its gradient at a vector made by `pack`; update `best_result`.
 
         With M = Σ + R + Rᵀ + diag(ρ²/b) and X the derivative of its smoothed eigenvalue sum, the gradient is
-        2X + diag(2Xᵢᵢ/bᵢ)·R by R, for the entries of R that ρ counts in the second term. The bound that is compared
-        with `best_result` is not smoothed.
+        2X + diag(2Xᵢᵢ/bᵢ)·R by R, for the entries of R that ρ counts in the second term, divided by k as the vector
+        contains k·R. The bound that is compared with `best_result` is not smoothed; of equal ones the first stays.
         """
         problem = self.problem
         rows = self.unpack(point)
@@ -279,8 +310,9 @@ class RowDual:
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
         """Return the derivatives by the logarithms of the free price above the floor and of the fixed prices.
 
-        `d` is the diagonal of X in `evaluate`, `squares` is ρ², `b` the prices, all (n,). The result has the layout of
-        the tail that `pack` appends.
+        `d` is the diagonal of X in `evaluate`, `squares` is ρ², `b` the prices, all (n,). The result has first the
+        derivative by the logarithm of the price of the free variables above the floor, zero without free variables,
+        then those of the fixed variables in increasing order. There is no `fixed_price`.
         """
         by_price = -d * squares / b**2
         free = self.problem.n_open_slots + float(np.sum(by_price[self.free_variables]))
@@ -299,8 +331,8 @@ def minimize_row_bound(
 ) -> RowBoundResult:
     """Minimise the row bound from a start by L-BFGS, with less and less smoothing, and return the best point.
 
-    The result is never worse than the start. If the clock expires it is the best point so far; Ctrl-C, which
-    `clock.interruptible()` catches, expires the clock and does not raise.
+    The bound of the result is at most that of the start. If the clock expires it is the best point so far; Ctrl-C,
+    which `clock.interruptible()` catches, expires the clock and does not raise.
 
     Parameters
     ----------
@@ -309,16 +341,27 @@ def minimize_row_bound(
     rows : DualRows
         The start, over the same n variables.
     target : float
-        Bound at which to stop, in units of the scaled S.
+        Bound at which to stop, or below it, in units of the scaled S.
     clock : Clock
         Time limit, checked after each L-BFGS step.
     smoothings : sequence of float
-        Values of μ, in units of the scaled S.
+        Values of μ, positive, in units of the scaled S, used in this order.
     steps : int
-        L-BFGS steps for each μ.
+        L-BFGS steps for each μ, at most; each starts at the best point so far.
+
+    Returns
+    -------
+    RowBoundResult
+        The start itself if its bound is at most `target` or the clock has expired.
     """
     dual = RowDual(problem, rows)
-    options = {"maxiter": steps, "maxfun": 2 * steps, "maxcor": N_LBFGS_CORRECTIONS, "ftol": 1e-10, "gtol": 1e-9}
+    options = {
+        "maxiter": steps,
+        "maxfun": MAX_EVALUATIONS_PER_STEP * steps,
+        "maxcor": N_LBFGS_CORRECTIONS,
+        "ftol": LBFGS_VALUE_TOLERANCE,
+        "gtol": LBFGS_GRADIENT_TOLERANCE,
+    }
 
     def stop_early(_: Array) -> None:
         if clock.is_expired or dual.best_result.bound <= target:
@@ -334,13 +377,13 @@ def minimize_row_bound(
 
 
 class Screening(NamedTuple):
-    """What is proven about the supports that are better than a threshold; both masks include the fixed variables.
+    """What is proven about supports whose value exceeds a threshold; both masks include the fixed variables.
 
-    If a variable is required and not kept, no support is better.
+    If a variable is required and not kept, there is no such support.
     """
 
-    keep: Array  # (n,) of bool: variables that better supports may contain
-    required: Array  # (n,) of bool: variables that all better supports contain
+    keep: Array  # (n,) of bool: variables that such supports may contain
+    required: Array  # (n,) of bool: variables that all such supports contain
 
 
 def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: float) -> Screening:
@@ -359,7 +402,7 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
     b = float(np.max(rows.prices[~problem.fixed]))
     fixed_cost = float(np.sum(rows.prices[problem.fixed]))
     w, Q = np.linalg.eigh(problem.build_matrix(rows))
-    margin = THETA_MARGIN + 4 * eigenvalue_rounding_error(w)
+    margin = THETA_MARGIN + N_SCREENING_ROUNDING_ERRORS * eigenvalue_rounding_error(w)
     theta = pruning_threshold - fixed_cost - (problem.n_open_slots - 1) * b - margin
     if w[-1] < theta:
         keep = problem.fixed | ~_find_excluded_variables(problem, rows, Q, 1 / (theta - w))
@@ -373,9 +416,10 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
 def _find_excluded_variables(problem: RowProblem, rows: DualRows, Q: Array, inverse: Array) -> Array:
     """Return the mask, (n,), of variables i for which P plus the terms of row i is positive definite.
 
-    P⁻¹ = Q diag(inverse) Qᵀ is positive definite. The condition is (P⁻¹)ᵢᵢ(rᵢᵀP⁻¹rᵢ − ρᵢ²/bᵢ) < (1 + eᵢᵀP⁻¹rᵢ)², a
-    negative 2 × 2 determinant; it counts as failed if rounding could change the sign. Q, (n, n), contains the
-    eigenvectors of the matrix of the rows; `inverse`, (n,), the eigenvalues of P⁻¹, positive.
+    P⁻¹ = Q diag(inverse) Qᵀ is positive definite, and `rows` is over the same n variables. The condition is
+    (P⁻¹)ᵢᵢ(rᵢᵀP⁻¹rᵢ − ρᵢ²/bᵢ) < (1 + eᵢᵀP⁻¹rᵢ)², a negative 2 × 2 determinant; it counts as failed if rounding could
+    change the sign. Q, (n, n), contains the eigenvectors of the matrix of the rows; `inverse`, (n,), the eigenvalues of
+    P⁻¹, positive.
     """
     charge = problem.compute_charges(rows)
     RQ = rows.R @ Q

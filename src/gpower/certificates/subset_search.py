@@ -1,4 +1,42 @@
-"""Best subset selection: exact search for the component of k variables with the largest variance."""
+"""Best subset selection: exact search for the component of k variables with the largest variance.
+
+Terms: all arrays are NumPy arrays on the host, in float64; supports and other indices are int. An `Operator` is a
+matrix A through products, in float64 in host memory. ``shape`` is (p, n) with p samples, or (n, n) for a covariance;
+``column_norms``, (n,), are zero for columns that do not vary; ``take(idx)`` is the operator of the columns `idx`, whose
+variable i is idx[i]; ``combine(T)``, (p, m), is A T, and ``correlate(X)``, (n, m), is AᵀX. ``embed_rows(Z, idx, n)``
+puts the rows of Z at the rows `idx` of an array of n rows, zero elsewhere.
+
+A `BoundState` is a component and the bounds computed so far: `operator`; `k` and `tol` of the problem; `support`,
+increasing column numbers; `z`, (n,), unit loadings, the largest absolute one positive; `value`, zᵀΣz; `bounds`;
+`upper_bound`, the least of them, but at least the value; `candidates`. ``is_done(clock)`` says that the gap is within
+the tolerance or the clock has expired; ``with_support(support)`` has the best component on a support if its value is
+larger; ``with_bound(bound, start_time)`` has one more bound; ``with_search_result(search, method, start_time)`` has the
+incumbent and the bound of a search. The candidates have `variables`, their column numbers; `S`, (q, q), Σ over them
+plus shift·I; `shift`, to be subtracted once from a bound that comes from S; and `floor`, zero if they are all n
+variables.
+
+``cascade.start_from_heuristic`` makes a state of k variables without bounds, `add_cheap_bounds` yields it after each
+bound, ``select_row_candidates(state)`` are the candidates for the row bound, and ``start_search(state, candidates,
+clock)`` is a `SupportSearch` with the component as incumbent whose root is bounded. That has `open_nodes`, a list that
+is empty if nothing is left to search; `n_nodes`; `incumbent_variance` and `variance_bound`, in the units of Σ and
+without the shift; `upper_bound` and `pruning_threshold`, in its own units; and ``run(clock)``, which searches on in
+place. ``find_best_support(S, fixed, free, slots, clock)`` enumerates supports of positions: `support`, increasing, and
+`bound`, λmax with rounding; None if the clock expired.
+
+`VariableRules` are groups, include and exclude as the user gave them: `active_params`, the names of those that have an
+effect; ``build_support_rules()``, the `SupportRules`, with masks `excluded`, (n, 1); ``check_levels(rules, [k],
+"cardinality")``, which raises ValueError if no support has k groups; and the warning about included variables of
+loading zero. A `Clock` limits the time: ``is_expired``, ``poll_callback()``, and ``interruptible()``, a context in
+which Ctrl-C ends the block and expires the clock; `max_seconds` is its limit and `elapsed_seconds` counts from its
+creation.
+
+``prepare_certificate_data(X, covariance)`` has `operator` and `feature_names`, (n,) of text, or None. `best_groups` and
+`best_disjoint` are the searches over groups and for disjoint components; each returns a `CertifiedComponent`, a pair of
+`component` and `certificate`. `check_float`, `check_int`, `check_option` and `check_required_have_variance` raise
+ValueError. ``find_unused_includes(Z)`` of the rules are the names of included variables without a loading, a list per
+row of Z, and ``warn_unused_includes(names)`` the warnings about them, which `warn_all` issues. `format_names` joins the
+first names of a list.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +61,8 @@ from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option
 from gpower.validation.variable_rules import VariableRules, check_required_have_variance
 
+#: Difference of products, relative to the largest entry, up to which two matrices count as the same.
+SAME_MATRIX_TOLERANCE = 1e-9
 #: If there are at most this many supports, all are enumerated, in less than 0.1 s of one processor.
 MAX_ENUMERATED_SUPPORTS = 20_000
 
@@ -45,7 +85,7 @@ class BestSubset(CertifiedComponent):
         return f"<BestSubset: {'; '.join(parts)}>"
 
     def _format_component(self, z: Array) -> str:
-        """Format the variables of a component and their loadings, the largest first."""
+        """Format the variables of a component, (n_features,), and their loadings, by decreasing absolute value."""
         order = np.argsort(-np.abs(z), kind="stable")[: np.count_nonzero(z)]
         return format_names(
             [f"{f'x{j}' if self.feature_names is None else self.feature_names[j]} {z[j]:+.3f}" for j in order]
@@ -153,10 +193,12 @@ def _search_with_rules(
     tol: float,
     callback: Callable[[Progress], object] | None,
 ) -> CertifiedComponent:
-    """Find the best admissible support: by a search over variables if some are only excluded, else over groups.
+    """Find the best support that rules allow: by a search over variables if some are only excluded, else over groups.
 
-    The operator is in float64 in host memory. `variable_rules` are for one component and have at least one active
-    parameter; k, a number of groups if there are groups, is checked here.
+    `variable_rules` are for one component and have at least one active parameter; k ≥ 1, a number of groups if there
+    are groups, is checked here. The callback, if any, gets a `Progress` with columns of X. The component is (n,), in
+    float64. Raise ValueError if the rules leave no support of k, or if an included variable does not vary. Warn if an
+    included variable has a loading of zero.
     """
     support_rules = variable_rules.build_support_rules()
     assert support_rules is not None
@@ -181,7 +223,10 @@ def _search_with_rules(
 
 @dataclass(frozen=True, eq=False)
 class SubsetState:
-    """State of `best_subset`: the component and its bounds, and the search to continue."""
+    """State of `best_subset`: the component and its bounds, and the search to continue.
+
+    A search in progress changes `tree` in place; `bound_state` is as before that search.
+    """
 
     bound_state: cascade.BoundState
     tree: SupportSearch | None = None  # search with row bounds; None before its root is bounded
@@ -189,7 +234,7 @@ class SubsetState:
 
     @property
     def n_nodes(self) -> int:
-        """Return the number of nodes of the search tree."""
+        """Return the number of nodes of the search tree, zero without one."""
         return 0 if self.tree is None else self.tree.n_nodes
 
     def make_progress(self, seconds: float) -> Progress:
@@ -213,7 +258,8 @@ class SubsetState:
 def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
     """Return a copy of the state of an earlier call; raise ValueError if it is of another problem.
 
-    The copy has its own list of open nodes, so that the search changes nothing in the certificate.
+    The problem is the same if k and tol are equal and the operators agree in a product. The copy has its own list of
+    open nodes, so that the search changes nothing in the certificate; a state without a tree is returned itself.
     """
     state = certificate.search
     if state is None:
@@ -230,12 +276,15 @@ def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, t
 
 
 def _is_same_matrix(one: Operator, other: Operator) -> bool:
-    """Return whether the products AᵀA x of two operators agree for a random x, up to 1e-9 of the largest entry."""
+    """Return whether the products AᵀA x of two operators agree for a random x, up to SAME_MATRIX_TOLERANCE.
+
+    The tolerance is relative to the largest absolute entry of the first product. x is the same at every call.
+    """
     if one.shape[1] != other.shape[1]:
         return False
     probe = np.random.RandomState(0).standard_normal((one.shape[1], 1))
     first, second = (operator.correlate(operator.combine(probe)) for operator in (one, other))
-    return bool(np.allclose(first, second, rtol=0, atol=1e-9 * float(np.max(np.abs(first)))))
+    return bool(np.allclose(first, second, rtol=0, atol=SAME_MATRIX_TOLERANCE * float(np.max(np.abs(first)))))
 
 
 def search_subset(
@@ -249,9 +298,11 @@ def search_subset(
 ) -> SubsetState:
     """Run all stages, or those that an earlier call left, until the gap is within the tolerance or time is up.
 
-    The operator is in float64 in host memory, has a column that varies, and k is at most its number of columns. Ctrl-C
-    and a callback that returns true stop the search and do not raise. `initial_state` comes from
-    `_check_resumed_state`; its tree is continued in place, and its time is added.
+    The operator is in float64 in host memory, has a column that varies, and k is from 1 to its number of columns.
+    `tol`, at least zero, is the relative gap, `max_time` a number of seconds for this call. Ctrl-C and a callback that
+    returns true stop the search and do not raise. `initial_state` comes from `_check_resumed_state` for the same
+    operator, k and tol; its tree is continued in place, and its time is added. `bound_state.z` of the result has at
+    most k non-zeros.
     """
     # The callback reads `state`, which is not set yet: `start_from_heuristic` never calls it.
     clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
@@ -264,7 +315,7 @@ def search_subset(
 
 
 def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
-    """Yield the state after each stage; skip a stage that is done or no longer needed.
+    """Yield the state after each stage; skip a stage that is done or no longer needed. Nothing may be yielded.
 
     A state without bounds is at the start; one without a tree has not reached the search with row bounds. That search
     changes the tree in place and is continued if it has open nodes, whatever the gap.
@@ -285,7 +336,9 @@ def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetS
 def _enumerate_supports(bound_state: cascade.BoundState, clock: Clock) -> cascade.BoundState:
     """Add the bound from enumerating all supports, if they are few, and take over the best of them.
 
-    Return the state unchanged if variables were left out, if there are too many supports, or if time is up.
+    They are few if there are at most MAX_ENUMERATED_SUPPORTS. Return the state unchanged if variables were left out, if
+    there are too many supports, or if time is up or Ctrl-C is pressed before all are compared. The component stays if
+    the best support has no larger value.
     """
     view, k = bound_state.candidates, bound_state.k
     n = view.variables.size
@@ -304,8 +357,9 @@ def _enumerate_supports(bound_state: cascade.BoundState, clock: Clock) -> cascad
 def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
     """Add the row bound at the root, and open the root for the search.
 
-    If variables that were left out of the row bound could be in a better support, start again with all candidates. The
-    tree has no open node if nothing is left to search.
+    If variables that were left out of the row bound could be in a support of larger value, start again with all
+    candidates. The tree has no open node if nothing is left to search, or if variables that are no candidates could be
+    in a support of larger value. The component has positive variance, and `state` has bounds.
     """
     start_time = time.perf_counter()
     bound_state = state.bound_state

@@ -1,4 +1,17 @@
-"""Operators: products with the data matrix. Only the function `as_container` depends on the type of the data."""
+"""Operators: products with the data matrix. Only the function `as_container` depends on the type of the data.
+
+Terms: a `Container` stores the data, samples × variables, neither centred nor scaled, in float32 or float64: `shape`,
+`dtype`, `is_sparse`, `is_remote` (read in blocks). ``prepare(double_sums)`` is the container for a fit, which sums
+float32 data in float64 if asked; ``subtract_offsets(shift)`` is a copy less a constant per column, of a sparse matrix
+in its stored entries only; `should_use_covariance` says that samples are so many that the covariance is smaller;
+``to_backend(v)`` moves an array to where the matrix is, host or device. `Moments` have `mean`, `scale` and
+`column_norms`, (n_features,), in float64, where the matrix is, `total_weight` and `degrees_of_freedom`;
+``make_column_scale(dtype)`` is 1/scale, zero for constant columns, or None for ones; ``find_cancelling_columns(dtype,
+power)`` is the mask, (n_features,), of columns that lose too many digits if a product (power 1) or a Gram matrix (2) is
+centred afterwards. ``compute_container_moments(X, center, scale, w, counter)`` computes them in a pass or two, which
+are added to the counter. ``compute_centered_gram(X, moments, w)``, (n_features, n_features), is (X − mean)ᵀ diag(w) (X
+− mean), XᵀWX for None; ``scale_rows_and_columns(S, s)`` is diag(s) S diag(s).
+"""
 
 from __future__ import annotations
 
@@ -92,7 +105,11 @@ def register(factory: ContainerFactory) -> ContainerFactory:
 
 
 def find_registered_container(X: object, memory_limit: float | None = None) -> Container | None:
-    """Return X as a container if its type is registered, or None, as for a matrix in memory or on a device."""
+    """Return X as a container if its type is registered, or None, as for a matrix in memory or on a device.
+
+    `memory_limit` is in bytes; None stands for a share of the free memory. A container is returned itself. Functions
+    are asked in the order in which they were registered, those of this package first.
+    """
     containers = (factory(X, memory_limit) for factory in _CONTAINER_FACTORIES)
     return next((container for container in containers if container is not None), None)
 
@@ -140,12 +157,14 @@ def as_operator(
     Parameters
     ----------
     X : ndarray, scipy.sparse array, array on a device or Container, float32 or float64
-        Samples × variables, or a covariance matrix with `covariance=True`. X is never changed. It is copied only if a
-        column mean is so large that implicit centring would lose digits; that column is then centred in the copy.
+        Samples × variables, or with `covariance=True` a NumPy array, symmetric and positive semidefinite, which the
+        operator uses without a copy. X is never changed. It is copied only if a column mean is so large that implicit
+        centring would lose digits; that column is then centred in the copy.
     center, scale : bool
         Subtract the (weighted) means; divide by the (weighted) standard deviations.
     sample_weight : ndarray of shape (n_samples,), optional
-        Non-negative weights, on the host; A has rows √wᵢ xᵢ.
+        Finite, non-negative weights, not all zero, on the host; A has rows √wᵢ xᵢ. They have no effect with
+        `covariance`.
     covariance : bool
         X is AᵀA.
     reduce_tall : bool
@@ -159,7 +178,7 @@ def as_operator(
     Returns
     -------
     Operator
-        A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`.
+        A `Covariance` if X is a covariance or was replaced by it, otherwise a `DataMatrix`; in the dtype of X.
     Moments
         Means, scales and norms of the columns, where the matrix is; with `covariance`, zero means and unit scales.
 
@@ -197,15 +216,19 @@ def as_operator(
 def _subtract_large_offsets(X: Container, moments: Moments) -> tuple[Container, Moments]:
     """Return X with the means of columns subtracted where implicit centring would lose digits, and its moments.
 
-    The moments describe the returned container: their means are what implicit centring still has to remove. X and its
-    moments themselves are returned if no column needs it.
+    `moments` are those of X, centred. The moments of the result describe its container: their means are what implicit
+    centring still has to remove, zero or a rounding error for these columns. X and its moments themselves are returned
+    if no column needs it; they are not changed.
     """
     shift = np.where(moments.find_cancelling_columns(X.dtype), moments.mean, 0.0).astype(X.dtype)
     return (X.subtract_offsets(shift), replace(moments, mean=moments.mean - shift)) if shift.any() else (X, moments)
 
 
 def _should_keep_sparse(X: Container, moments: Moments | None) -> bool:
-    """Return whether X is a sparse matrix in memory whose covariance would have to be centred row by row."""
+    """Return whether X is a sparse matrix in memory whose covariance would have to be centred row by row.
+
+    `moments` are those of X, or None without centring: then the answer is no.
+    """
     return (
         moments is not None
         and X.is_sparse

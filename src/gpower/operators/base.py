@@ -21,7 +21,13 @@ therefore tells other modules where to put arrays (``like``). Index arrays are o
 of ``inner``, ``squared_norms``, ``gram`` and ``sample_gram``. No argument is changed.
 
 Shape, dtype, sparsity and memory limits come from the container. Every product adds the share of the matrix that it
-reads to ``passes``.
+reads to ``passes``. Indices `idx` are different column numbers from 0, of int, in any order unless stated otherwise;
+|idx| is their number, and results are in their order.
+
+Terms: a `Container` stores the matrix entries before centring and scaling; it has `shape`, `dtype`, `is_sparse`,
+`is_remote`, `max_cached_columns` and ``to_backend(values)``, with the meaning of the properties of the same names here.
+``to_host(x)`` is a small array as a NumPy array of the same dtype; ``column_dots(X, Y)``, (m,) on the host, are the
+inner products of corresponding columns; ``max_or_zero(v)`` is the largest of non-negative values, 0 for none.
 """
 
 from __future__ import annotations
@@ -35,6 +41,11 @@ import numpy as np
 
 from gpower._utils.arrays import Array, column_dots, is_device_array, max_or_zero, to_host
 from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
+
+#: Share of a column's norm, in units of the relative rounding error, below which the rest of a subtraction is rounding.
+SUBTRACTION_ROUNDING_FACTOR = 1e3
+#: Smallest number of columns of a block, and the number of blocks, in which the Gram matrix of samples is summed.
+MIN_SAMPLE_GRAM_COLUMNS, N_SAMPLE_GRAM_BLOCKS = 64, 16
 
 
 @dataclass
@@ -57,7 +68,7 @@ class FrozenPassCounter(PassCounter):
 
 @dataclass(frozen=True)
 class ColumnRestriction:
-    """Operator of some columns of another operator.
+    """Operator of some columns of another operator, in the order in which they were asked for.
 
     `lift` turns the representation X, (operator.shape[0], m), of sample-space vectors in `operator` into their
     representation in the full operator, on the device of its matrix. It does not normalise. `operator` may be a
@@ -79,7 +90,7 @@ class SplitDeflation(NamedTuple):
 
 
 def find_nonzero_rows(T: Array) -> Array:
-    """Return the increasing indices of the rows of T, (n, m), with a non-zero entry, on the host.
+    """Return the increasing indices of the rows of T, (n, m), with a non-zero entry; of int, on the host.
 
     If T is on a device and more than `MAX_GATHERED_SHARE` of its rows are non-zero, the indices of all rows are
     returned: the whole matrix is then read anyway, and the transfer of the indices is saved.
@@ -114,9 +125,10 @@ class Operator(ABC):
     @property
     @abstractmethod
     def column_norms(self) -> Array:
-        """Return the Euclidean norms ‖aᵢ‖ of the columns, (n_features,), on the device of the matrix.
+        """Return the Euclidean norms ‖aᵢ‖ of the columns, (n_features,), where the matrix is, in its dtype.
 
-        Moments and deflation set them to exactly zero for columns of which only rounding error is left.
+        Moments and deflation set them to exactly zero for columns of which only rounding error is left. Not to be
+        written to.
         """
 
     @property
@@ -132,19 +144,19 @@ class Operator(ABC):
     def sqrt_sample_weight(self) -> Array | None:
         """Return the square roots of the sample weights, (n_samples,), where the matrix is; None for unit weights.
 
-        They are the half-widths of the cube over which ℓ1 variance is maximised.
+        They are in the dtype of the matrix, and the half-widths of the cube over which ℓ1 variance is maximised.
         """
         return None
 
     @property
     def precision(self) -> float:
-        """Return the relative rounding error of a product with a column."""
+        """Return the relative rounding error of a product with a column, here that of the dtype."""
         return float(np.finfo(self.dtype).eps)
 
     @property
     def relative_tolerance(self) -> float:
         """Return the share of a column's norm below which the remainder of a subtraction is rounding error."""
-        return 1e3 * self.precision
+        return SUBTRACTION_ROUNDING_FACTOR * self.precision
 
     @property
     def norm_tolerance(self) -> float:
@@ -206,11 +218,14 @@ class Operator(ABC):
 
     @abstractmethod
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, given that all rows of T, (n_features, m), except `rows` are zero; `rows` is on the host."""
+        """Compute the representation of A T, (shape[0], m), for T of shape (n_features, m); it may be T itself.
+
+        `rows`, increasing and on the host, contains all non-zero rows of T; the others are not read.
+        """
 
     @abstractmethod
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx] as represented sample-space vectors, (shape[0], |idx|), in a new array."""
+        """Return A[:, idx] as represented sample-space vectors, (shape[0], |idx|), a new array where the matrix is."""
 
     @abstractmethod
     def take(self, idx: Array) -> Operator:
@@ -222,7 +237,10 @@ class Operator(ABC):
 
     @abstractmethod
     def gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), on the host; not to be written to, it may be stored data."""
+        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), on the host, in the dtype of the operator.
+
+        It is symmetric up to rounding, and not to be written to: it may be stored data.
+        """
 
     @abstractmethod
     def restrict(self, idx: Array) -> ColumnRestriction:
@@ -247,10 +265,13 @@ class Operator(ABC):
         raise NotImplementedError(f"{type(self).__name__} has no samples")
 
     def sample_gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]A[:, idx]ᵀ, (n_samples, n_samples), on the host by blocks of columns; needs samples."""
+        """Compute A[:, idx]A[:, idx]ᵀ, (n_samples, n_samples), on the host by blocks of columns; needs samples.
+
+        The result is a new array in the dtype of the operator.
+        """
         p, n = self.shape
         K = np.zeros((p, p), self.dtype)
-        step = max(64, n // 16)
+        step = max(MIN_SAMPLE_GRAM_COLUMNS, n // N_SAMPLE_GRAM_BLOCKS)
         for i in range(0, idx.size, step):
             A = self.columns(idx[i : i + step])
             K += to_host(A @ A.T)

@@ -4,6 +4,24 @@ A, (n_samples, n_features), is the weighted, centred and scaled matrix and X the
 Arrays of m vectors have shape (n_samples, m), here X or Y, or (n_features, m), here T. They and the results of products
 are where the matrix is, host or device, in its dtype. Indices `idx` and `rows` are on the host, as are Gram matrices.
 "Gathering" columns means copying them into a dense array.
+
+Terms: a `Container` stores the samples, neither centred nor scaled. ``times(T)`` is X T and ``transposed_times(Y)`` is
+XᵀY, for T and Y in its dtype and memory; ``columns(idx)`` and ``get_rows(idx)`` are columns and rows as dense arrays,
+the former a new one; ``take(idx)`` is the container of some columns, ``wrap_array(B)`` that of an array of columns,
+whose ``cross_gram(R)`` is BᵀR; ``project_onto(Y, q)`` is Yᵀq. `is_sparse` says that columns take more memory when
+gathered, `is_remote` that reading all takes long; ``should_copy(q)`` says that q columns may be gathered.
+``column_read_share(idx)`` and ``row_read_share(idx)`` are the shares of the matrix that are read for some columns or
+rows; from MAX_GATHERED_SHARE on all of it is read instead. An ascent works on a Gram matrix of fewer columns than
+`max_gram_share` times n_samples. ``to_backend(v)`` moves an array to the memory of the matrix. ``take_rows(v, idx)`` is
+v[idx], where v is; ``to_host(v)`` is v as a NumPy array; ``embed_rows(Z, idx, n, like)`` has n rows, those of Z at
+`idx` and zeros elsewhere, where `like` is; ``max_or_zero(v)`` is the largest of non-negative values, 0 for none. A
+`PassCounter` counts by ``add(share)``; `counter_for_taken` is that of an operator of some columns.
+
+`Moments` of X have `mean` and `scale`, (n_features,), float64, where X is; ``compute_centering_errors(dtype)``, the
+relative errors of columns that are centred after a product; and ``take(idx)``. ``compute_centered_gram(X, moments, w,
+idx)`` is (X − mean)ᵀ diag(w) (X − mean) of the columns `idx`, where X is. A `Covariance` is the operator of a Gram
+matrix, on the host: its vectors are coefficients of the columns, (n, m). A `ColumnRestriction` is the operator of some
+columns and the function `lift` that turns its vectors into those of this operator.
 """
 
 from __future__ import annotations
@@ -81,14 +99,17 @@ class DataMatrix(Operator):
 
     @cached_property
     def column_norms(self) -> Array:
-        """Return the norms of the columns of A, (n_features,)."""
+        """Return the norms of the columns of A, (n_features,), where the matrix is; gather all columns if not known."""
         if self.precomputed_norms is not None:
             return self.precomputed_norms
         A = self.columns(np.arange(self.shape[1]))
         return np.sqrt(np.sum(A * A, axis=0))
 
     def correlate(self, X: Array) -> Array:
-        """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix."""
+        """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix.
+
+        X is where the matrix is, in its dtype, as the result is; the argument is not the container of the same name.
+        """
         self.counter.add(1)
         Y = X if self.q is None else self._center_columns(X.copy())
         if self.row_scale is not None:
@@ -99,7 +120,7 @@ class DataMatrix(Operator):
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """Compute A T, (n_samples, m), reading only the columns that T uses if they are few; sparse ones stay sparse.
 
-        `rows`, on the host, contains all non-zero rows of T, (n_features, m).
+        `rows`, increasing and on the host, contains all non-zero rows of T, (n_features, m). The result is a new array.
         """
         X = self.X
         if X.column_read_share(rows) > MAX_GATHERED_SHARE:
@@ -116,7 +137,7 @@ class DataMatrix(Operator):
     def columns(self, idx: Array) -> Array:
         """Return A[:, idx], (n_samples, |idx|), as a new dense array, each column contiguous.
 
-        It relies on `Container.columns` returning a new array, which is scaled and centred in place.
+        The new array of the container is scaled and centred in place. Scaling comes before weighting and centring.
         """
         self.counter.add(self.X.column_read_share(idx))
         A = self.X.columns(idx)
@@ -125,7 +146,7 @@ class DataMatrix(Operator):
         return self._weight_and_center(A)
 
     def _weight_and_center(self, Y: Array) -> Array:
-        """Compute (I − qqᵀ) diag(r) Y in place, for Y of shape (n_samples, m) that belongs to the caller."""
+        """Compute (I − qqᵀ) diag(r) Y in place and return Y, (n_samples, m), which belongs to the caller."""
         if self.row_scale is not None:
             Y *= self.row_scale[:, None]
         return self._center_columns(Y)
@@ -158,7 +179,10 @@ class DataMatrix(Operator):
         )
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the rows A[idx], (|idx|, n_features), weighted, centred by the means, and scaled; `idx` increases."""
+        """Return the rows A[idx], (|idx|, n_features), weighted, centred by the means, and scaled; `idx` increases.
+
+        They are where the matrix is, in its dtype, and not to be written to. With `q` there must be `moments`.
+        """
         self.counter.add(self.X.row_read_share(idx))
         A = self.X.get_rows(idx)
         if self.moments is not None:
@@ -168,7 +192,7 @@ class DataMatrix(Operator):
         return A if self.row_scale is None else A * take_rows(self.row_scale, idx)[:, None]
 
     def gram(self, idx: Array) -> Array:
-        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), on the host, in the dtype of the matrix."""
+        """Compute A[:, idx]ᵀA[:, idx], (|idx|, |idx|), a new array on the host, in the dtype of the matrix."""
         self.counter.add(self.X.column_read_share(idx))
         weight = None if self.row_scale is None else self.row_scale**2
         G = to_host(compute_centered_gram(self.X, self.moments, weight, idx)).astype(self.dtype, copy=False)
@@ -232,7 +256,10 @@ class ColumnCache(OperatorWrapper):
         return positions if self.cached_idx.size and is_cached.all() else None
 
     def _locate_columns(self, idx: Array) -> tuple[Array, Array]:
-        """Return the positions of `idx` among the cached columns, valid where the mask, also (|idx|,), says so."""
+        """Return the positions of `idx` among the cached columns, (|idx|,) of int, valid where the mask says so.
+
+        The mask, (|idx|,) of bool, says which columns are cached. `idx` may be in any order, and empty.
+        """
         positions = np.searchsorted(self.cached_idx, idx)
         positions[positions == self.cached_idx.size] = 0
         return positions, self.cached_idx[positions] == idx if self.cached_idx.size else np.zeros(len(idx), bool)
@@ -244,7 +271,9 @@ class ColumnCache(OperatorWrapper):
     def cache_columns(self, idx: Array, with_gram: bool) -> None:
         """Cache the columns `idx` (increasing), reading only the missing ones, and their Gram matrix on request.
 
-        They replace all columns cached before, whose arrays are not changed: results that refer to them stay valid.
+        They replace all columns cached before, whose arrays are not changed: results that refer to them stay valid. If
+        the Gram matrix is not requested, there is none afterwards. With some of its columns cached, it is updated: only
+        products with the new columns are computed.
         """
         X = self.container
         positions, is_cached = self._locate_columns(idx)
@@ -271,7 +300,11 @@ class ColumnCache(OperatorWrapper):
         return self.base.correlate(X)
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
-        """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, the non-zero rows of T."""
+        """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, otherwise in the base.
+
+        `rows`, on the host, contains all non-zero rows of T, (n_features, m). Cached columns count as no read. The
+        result is a new array where the matrix is.
+        """
         positions = self.find_positions(rows)
         if positions is None:
             return self.base.combine_rows(T, rows)
@@ -297,7 +330,8 @@ class ColumnCache(OperatorWrapper):
     def gram(self, idx: Array) -> Array:
         """Compute the Gram matrix, (|idx|, |idx|) on the host, from the cached columns if they suffice.
 
-        Columns of a remote matrix are cached first if they may be gathered. The indices need not be sorted.
+        Columns of a remote matrix are cached first if they may be gathered. The indices, different, need not be sorted;
+        the result is in their order, and not to be written to.
         """
         positions = self.find_positions(idx)
         if positions is None and self.is_remote and self.container.should_copy(len(idx)):
@@ -313,7 +347,9 @@ class ColumnCache(OperatorWrapper):
     def _update_gram(self, idx: Array) -> Array:
         """Return the Gram matrix of the columns `idx` (increasing), on the host, and keep it for the next call.
 
-        If few of the columns were not in the previous call, their part alone is computed, from one product with them.
+        If few of the columns were not in the previous call (one in MIN_COLUMNS_PER_NEW), their part alone is computed,
+        from one product of the whole matrix with them. The result, (|idx|, |idx|), is kept itself: not to be written
+        to.
         """
         previous_idx, previous_gram = self.previous_gram
         is_new = ~np.isin(idx, previous_idx)

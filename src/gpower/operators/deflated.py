@@ -4,6 +4,19 @@ A is the matrix of another operator, `base`, of shape (p, n); p is n_samples or,
 n_features. Then a vector x of the sample space is represented by coefficients u with x = A u, otherwise by itself; m
 vectors are an array X of shape (p, m). T has shape (n, m). Arrays and products are where the matrix is, host or device,
 in its dtype; indices `idx` and `rows`, Gram matrices and inner products are on the host.
+
+Terms: the `Operator` of A has ``correlate(X)``, AᵀX, (n, m); ``combine_rows(T, rows)``, A T, (p, m), for T that is zero
+outside `rows`; ``columns(idx)``, A[:, idx], (p, |idx|), a new array; ``get_rows(idx)``, (|idx|, n), only with samples;
+``inner(X, Y, C)``, XᵀY on the host, with C = AᵀY, which is read only without samples; ``squared_norms(X, C)``, its
+diagonal for X = Y; ``gram(idx)``, not to be written to; ``dual(X)``, D with XᵀY = DᵀY for all represented Y, which is X
+itself with samples; ``take(idx)``, the operator of some columns; `column_norms`, (n,), and `precision`, the relative
+rounding error of a product; `has_samples`; `is_sparse`, whether columns take more memory when gathered; and
+`counter_for_taken`, the pass counter for an operator of some columns. A `Container` of entries has ``should_copy(q)``,
+whether q columns may be gathered, and ``wrap_array(B)``, the container of an array, with ``cross_gram(R)``, BᵀR. A
+`ColumnCache` is the same operator with a cache of columns; a `Covariance` that of a Gram matrix;
+``DataMatrix(container, norms)`` that of its matrix as it is. A `ColumnRestriction` has the operator of some columns and
+the function `lift` that turns its vectors into those of this operator. ``take_rows(v, idx)`` is v[idx], where v is;
+``to_host(v)`` is v as a NumPy array, and ``asarray_like(x, v)`` is v where x is.
 """
 
 from __future__ import annotations
@@ -18,6 +31,8 @@ from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, 
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import ColumnCache, DataMatrix
 
+#: Share of a squared norm, in units of the relative rounding error, up to which the rest after other units is rounding.
+UNIT_ROUNDING_FACTOR = 32
 #: Columns that are deflated at once, which limits the memory of Y Zᵀ.
 MAX_BLOCK_COLUMNS = 256
 
@@ -72,7 +87,11 @@ class DeflatedOperator(OperatorWrapper):
         return self.base.combine_rows(T, rows) - self.Y @ (self.Z.T @ T)
 
     def columns(self, idx: Array) -> Array:
-        """Return A[:, idx] − Y Z[idx]ᵀ, (shape[0], |idx|), in the new array that `base.columns` returns."""
+        """Return A[:, idx] − Y Z[idx]ᵀ, (shape[0], |idx|), in the new array that `base.columns` returns.
+
+        Vanished columns are exactly zero if their entries in A are finite. With few columns at a time,
+        MAX_BLOCK_COLUMNS of them, Y Zᵀ takes little memory.
+        """
         A = self.base.columns(idx)
         for j in range(0, len(idx), MAX_BLOCK_COLUMNS):  # a few at a time, in place: A may be most of the matrix
             A[:, j : j + MAX_BLOCK_COLUMNS] -= self.Y @ take_rows(self.Z, idx[j : j + MAX_BLOCK_COLUMNS]).T
@@ -109,7 +128,7 @@ class DeflatedOperator(OperatorWrapper):
         """Return the Gram matrix of some deflated columns, (|idx|, |idx|), on the host.
 
         It is computed from gathered columns if there are samples and room. Otherwise it is expanded:
-        AᵀA − AᵀY Zᵀ − Z YᵀA + Z YᵀY Zᵀ for the chosen columns.
+        AᵀA − AᵀY Zᵀ − Z YᵀA + Z YᵀY Zᵀ for the chosen columns, with zeros for vanished ones. It is a new array.
         """
         if self.has_samples and self.container.should_copy(len(idx)):
             A = self.columns(idx)
@@ -128,7 +147,11 @@ class DeflatedOperator(OperatorWrapper):
         return self.base.correlate(self.Y) if self.has_samples else self.Y_dual
 
     def take(self, idx: Array) -> Operator:
-        """Return the operator of some columns: dense columns, or their Gram matrix, are deflated explicitly."""
+        """Return the operator of the columns `idx`: dense ones, or their Gram matrix, are deflated explicitly.
+
+        Those of a sparse matrix are deflated implicitly. Without samples, vectors of the result are coefficients of
+        these columns alone.
+        """
         if self.is_sparse:
             base = self.base.take(idx)
             Z, norms = take_rows(self.Z, idx), take_rows(self.norms, idx)
@@ -154,22 +177,25 @@ class DeflatedOperator(OperatorWrapper):
 
 
 def deflate_other_units(operator: Operator, X: Array, C: Array, j: int) -> Operator:
-    """Return the matrix without its part along all units of X except the j-th.
+    """Return the matrix A − Y Yᵀ A, without its part along the units Y, all of X except the j-th.
+
+    Columns of which only rounding error is left have norm zero. The pass counter is shared; nothing is read.
 
     Parameters
     ----------
     operator : Operator
         The matrix A.
     X : ndarray of shape (operator.shape[0], m)
-        Represented units, orthonormal in sample space, as `CorrelationSet.make_point` returns them for `Stiefel`.
+        Represented units, orthonormal in sample space, where the matrix is, in its dtype.
     C : ndarray of shape (n_features, m)
-        Their correlations AᵀX without the weights μ.
+        Their correlations AᵀX without the weights μ, also there.
     j : int
-        The unit whose part stays in the matrix.
+        The unit whose part stays in the matrix, from 0 to m − 1.
     """
     others = np.arange(X.shape[1]) != j
     Y, Z = X[:, asarray_like(X, others)], C[:, asarray_like(C, others)]
     whole = operator.column_norms.astype(np.float64) ** 2
     squares = whole - np.sum(Z.astype(np.float64) ** 2, axis=1)
-    norms = np.sqrt(np.where(squares > 32 * operator.precision * whole, squares, 0.0)).astype(operator.dtype)
+    rounding = UNIT_ROUNDING_FACTOR * operator.precision * whole
+    norms = np.sqrt(np.where(squares > rounding, squares, 0.0)).astype(operator.dtype)
     return DeflatedOperator(operator, Y, operator.dual(Y), Z, norms, counter=operator.counter)

@@ -8,6 +8,15 @@ Sparse components are correlated, so their variances do not add up. The adjusted
 2006] of a component is the part of its variance that earlier components do not explain: the squared diagonal of R in
 the QR factorisation of the scores A Z. It depends on the order; here components are ordered by decreasing variance of
 their scores.
+
+Terms: ``as_container(X)`` wraps a matrix X in memory, on a device or in blocks: ``project_samples(L, mean)`` is
+(X − mean) @ L, where X is, lazy for a Dask array; ``deviation_norms(mean)`` are ‖x − mean‖ of the columns,
+(n_features,), float64; ``prepare(True).gram(None, None)`` is XᵀX, summed in float64. An `Operator` is A through
+products: ``combine(Z)`` are the scores, where the matrix is, or coefficients that stand for them if it has no samples
+(`has_samples`); ``correlate(Y)`` is AᵀY and ``inner(Y, Y, C)``, (m, m) on the host, YᵀY, given C = AᵀY; `column_norms`,
+(n_features,); `relative_tolerance` is the share of a norm that is rounding. ``DataMatrix(container, norms)`` is the
+operator of the matrix as it is. ``to_host(v)`` is v as a NumPy array; ``safe_reciprocal(v)`` is 1/v, and 0 where v is
+not positive; ``stable_argmax(v)`` is the index of the largest value, the first of those equal to it up to rounding.
 """
 
 from __future__ import annotations
@@ -23,6 +32,10 @@ from gpower.operators import DataMatrix, MatrixLike, Operator, as_container
 
 #: Smallest eigenvalue of the cosines between scores at which inner products keep ten digits of what each score adds.
 MIN_COSINE_EIGENVALUE = 1e-4
+#: Eigenvalue of ZᵀZ, relative to the largest, up to which loadings are dependent.
+MIN_LOADING_EIGENVALUE_SHARE = 1e-12
+#: Digits of the logarithms of variances up to which components have equal variance.
+N_EQUAL_VARIANCE_DIGITS = 10
 #: Share of the largest variance below which a variance computed from inner products may be rounding error.
 MIN_GRAM_VARIANCE_SHARE = 1e-12
 
@@ -92,7 +105,8 @@ class Scores:
     def from_loadings(cls, operator: Operator, Z: Array) -> Scores:
         """Compute the scores of loadings Z, (n_features, m), which are where the matrix of the operator is.
 
-        Without samples only the inner products of the scores are known, and fewer digits of small variances.
+        Z may have any float dtype and length of columns, zero too. Without samples only the inner products of the
+        scores are known, and fewer digits of small variances.
         """
         Y = operator.combine(Z.astype(operator.dtype))
         if operator.has_samples:
@@ -103,14 +117,20 @@ class Scores:
 
     @classmethod
     def from_data(cls, X: Array, Z: Array) -> Scores:
-        """Compute the scores of loadings Z, (n_features, m), for centred data X in host memory, in float64."""
+        """Compute the scores of loadings Z, (n_features, m), for centred data X, (n_samples, n_features), in float64.
+
+        X is an array or a sparse matrix in host memory; it is not centred here.
+        """
         table = as_container((sp.csr_array(X) if sp.issparse(X) else np.asarray(X)).astype(np.float64))
         norms = table.deviation_norms(np.zeros(table.shape[1]))
         return cls.from_loadings(DataMatrix(table, norms), np.asarray(Z, np.float64))
 
     @classmethod
     def from_gram(cls, gram: Array) -> Scores:
-        """Create the scores from their inner products (A Z)ᵀ(A Z), (m, m), on the host."""
+        """Create the scores from their inner products (A Z)ᵀ(A Z), (m, m), on the host.
+
+        Remainders whose square is below MIN_GRAM_VARIANCE_SHARE of the largest variance count as rounding.
+        """
         least = np.sqrt(MIN_GRAM_VARIANCE_SHARE * max(float(np.max(np.diagonal(gram), initial=0.0)), 0.0))
         return cls(_compute_gram_root(gram), np.full(gram.shape[0], least))
 
@@ -120,24 +140,25 @@ class Scores:
 
     @cached_property
     def gram(self) -> Array:
-        """Return the inner products of the scores, (m, m)."""
+        """Return the inner products of the scores, (m, m), in float64 on the host."""
         return np.asarray(self.gram_root.T @ self.gram_root)
 
     @cached_property
     def variances(self) -> Array:
-        """Return ‖A z‖² of each component by itself, (m,)."""
+        """Return ‖A z‖² of each component by itself, (m,), in float64 on the host."""
         return np.asarray(np.sum(self.gram_root**2, axis=0))
 
     def compute_adjusted_variances(self, *, keep_order: bool = False) -> Array:
         """Compute the adjusted variance of each component, (m,), in the order of the loadings.
 
         Components are taken by decreasing variance or, with `keep_order`, in the order of the loadings. Among
-        components of equal variance the one that adds most comes first, so that sorting components by their adjusted
-        variances does not change these. A component whose remainder is below `norm_tolerance` has zero.
+        components of equal variance (to N_EQUAL_VARIANCE_DIGITS digits of the logarithm) the one that adds most comes
+        first, and of those that add as much, up to rounding, the first; so sorting components by their adjusted
+        variances does not change these. A component whose remainder has a norm of at most `norm_tolerance` has zero.
         """
         variances = self.variances
         log_variances = np.log(np.maximum(variances, np.finfo(float).tiny))
-        key = np.arange(variances.size) if keep_order else -np.round(log_variances, 10)
+        key = np.arange(variances.size) if keep_order else -np.round(log_variances, N_EQUAL_VARIANCE_DIGITS)
         adjusted = np.zeros(variances.size)
         pending = np.argsort(key, kind="stable")
         residual = self.gram_root.copy()
@@ -172,7 +193,8 @@ def _compute_score_root(Y: Array) -> Array:
 def _compute_gram_root(gram: Array) -> Array:
     """Compute R, (m, m), with RᵀR = gram, each column with an error relative to its own length.
 
-    `gram`, (m, m) on the host, may have slightly negative eigenvalues by rounding, which count as zero.
+    `gram`, (m, m) on the host, symmetric and finite, may have slightly negative eigenvalues by rounding, which count as
+    zero. R is in float64; a zero score has a column of zeros.
     """
     gram = np.asarray(gram, np.float64)
     lengths = np.sqrt(np.maximum(np.diagonal(gram), 0))
@@ -257,7 +279,7 @@ def captured_variance(gram: Array, Z: Array) -> float:
     5.0
     """
     Z = Z.astype(np.float64)
-    return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=1e-12, hermitian=True) @ gram))
+    return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=MIN_LOADING_EIGENVALUE_SHARE, hermitian=True) @ gram))
 
 
 def explained_variance(X: Array, Z: Array) -> Array:

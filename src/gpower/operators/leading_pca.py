@@ -5,6 +5,15 @@ a good start is given, Lanczos iterations solve it.
 
 A is the matrix of an operator, (p, n), known through products: `operator.combine(T)` is A T and `operator.correlate(X)`
 is AᵀX, both where the matrix is (host or device). Eigenpairs, loadings and starts are on the host.
+
+Terms: of the operator, ``shape`` is (p, n), with p = n and no samples (`has_samples`) for a covariance; `is_sparse`
+says that columns take more memory when gathered, `is_remote` that reading the whole matrix takes long; `column_norms`,
+(n,), are where the matrix is, exactly zero for columns of rounding errors; ``gram(idx)``, A[:, idx]ᵀA[:, idx], and
+``sample_gram(idx)``, A[:, idx]A[:, idx]ᵀ, only with samples, are on the host, and are not written to;
+``restrict(idx).operator`` is that of some columns alone, and ``is_cached(idx)`` says that it needs no read;
+``to_backend(v)`` moves a small array to the matrix. ``take_rows(v, idx)`` is v[idx], where v is; ``to_host(v)`` is v as
+a NumPy array; ``embed_rows(Z, idx, n, like)`` has n rows, those of Z at `idx` and zeros elsewhere, where `like` is;
+``normalize_columns(Z)`` has unit or zero columns.
 """
 
 from __future__ import annotations
@@ -21,15 +30,22 @@ from gpower.operators.base import Operator
 #: Largest order of an eigenproblem that a dense solver solves without a start; above it Lanczos iterations do,
 #: which need a few products for each eigenpair.
 MAX_DENSE_EIGEN_ORDER = 1200
+#: An eigenproblem is solved by a dense solver unless its order is more than this number of times that of the
+#: eigenpairs.
+MIN_ORDER_PER_EIGENPAIR = 4
+#: Units of the machine epsilon times the root of the order up to which an eigenvalue, relative to the largest, is zero.
+EIGENVALUE_NOISE_IN_EPS = 8
+#: Smallest number of Lanczos vectors, and largest number of restarts for each eigenpair.
+MIN_LANCZOS_VECTORS, MAX_RESTARTS_PER_EIGENPAIR = 12, 100
 #: Order above which Lanczos iterations solve an eigenproblem for which a good start is given; below it their fixed cost
 #: exceeds that of a dense solver.
 MIN_LANCZOS_ORDER = 96
 
 
 class LeadingComponents(NamedTuple):
-    """Ordinary principal components of m columns or more, largest variance first, on the host."""
+    """Ordinary principal components of some columns, largest variance first, on the host."""
 
-    loadings: Array  # (|idx|, n_components), zero beyond the rank
+    loadings: Array  # (|idx|, n_components): unit columns of any sign, zero beyond the rank; in the order of idx
     variances: Array  # ‖A z‖² of each, (n_components,)
 
 
@@ -49,7 +65,8 @@ def compute_leading_components(
     """Return the PCA loadings of some columns, (|idx|, n_components), and the variances ‖A z‖², largest first.
 
     Both are on the host, and zero beyond the rank: if there are fewer components than requested, columns of zeros are
-    added. The signs of the loadings are arbitrary.
+    added. The signs of the loadings are arbitrary, and so is a basis of loadings of equal variance. Columns of norm
+    zero have loadings zero. Variances up to EIGENVALUE_NOISE_IN_EPS·√order·ε of the largest count as zero.
 
     Parameters
     ----------
@@ -68,7 +85,7 @@ def compute_leading_components(
     if is_start_useful and not (operator.is_remote or operator.is_sparse) and operator.is_cached(idx):
         restricted = operator.restrict(idx).operator  # the cached columns as a matrix of their own; no read
         eigenpairs = _solve_eigenpairs_by_products(restricted, n_components, np.arange(idx.size), start)
-    elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and 4 * n_components < min(p, idx.size):
+    elif min(p, idx.size) > MAX_DENSE_EIGEN_ORDER and MIN_ORDER_PER_EIGENPAIR * n_components < min(p, idx.size):
         eigenpairs = _solve_eigenpairs_by_products(operator, n_components, idx, start)
     if eigenpairs is not None:
         values, Z = eigenpairs
@@ -79,7 +96,7 @@ def compute_leading_components(
         x = None if start is None else to_host(operator.combine(embed_rows(start[:, None], idx, n, like))[:, 0])
         values, U = _compute_leading_eigenpairs(operator.sample_gram(idx), n_components, x)
         Z = to_host(take_rows(operator.correlate(operator.to_backend(U.astype(operator.dtype))), idx))
-    noise = 8 * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
+    noise = EIGENVALUE_NOISE_IN_EPS * np.sqrt(min(p, idx.size)) * np.finfo(operator.dtype).eps
     values = np.where(values > noise * values[:1], values, 0.0)
     norms = to_host(take_rows(operator.column_norms, idx))
     Z = normalize_columns(np.where(norms[:, None] > 0, Z, 0)) * (values > 0)
@@ -92,11 +109,12 @@ def compute_leading_components(
 def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) -> Eigenpairs:
     """Return the m largest eigenvalues of G, (m,), largest first, and the eigenvectors, (n, m); only n if n < m.
 
-    G, (n, n), is on the host. Lanczos iterations compute them if G is large or a good start, (n,), is given, otherwise
-    a dense solver does.
+    G, (n, n), symmetric, is on the host and is not changed; m ≥ 1. Lanczos iterations compute them if G is large or a
+    good start, (n,), not zero, is given for m = 1, otherwise a dense solver does, or if the iterations do not converge.
     """
     n = G.shape[0]
-    if (start is not None and n > MIN_LANCZOS_ORDER and m == 1) or n > MAX_DENSE_EIGEN_ORDER > 4 * m:
+    is_start_useful = start is not None and n > MIN_LANCZOS_ORDER and m == 1
+    if is_start_useful or n > MAX_DENSE_EIGEN_ORDER > MIN_ORDER_PER_EIGENPAIR * m:
         eigenpairs = _run_lanczos(G, m, np.ones(n, G.dtype) if start is None else start)
         if eigenpairs is not None:
             return eigenpairs
@@ -107,11 +125,13 @@ def _compute_leading_eigenpairs(G: Array, m: int, start: Array | None = None) ->
 def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> Eigenpairs | None:
     """Return the m < n leading eigenpairs, or None if the iterations do not converge because eigenvalues cluster.
 
-    `start`, (n,), on the host, is not zero. Values, (m,), are largest first; vectors are the columns of (n, m).
+    G, (n, n), is symmetric, an array on the host or products with one. `start`, (n,), on the host, is not zero. Values,
+    (m,), are largest first; vectors are the columns of (n, m), orthonormal.
     """
     n = G.shape[0]
     try:
-        w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=min(n, max(2 * m + 1, 12)), maxiter=100 * m)
+        n_vectors = min(n, max(2 * m + 1, MIN_LANCZOS_VECTORS))
+        w, V = spla.eigsh(G, k=m, which="LA", v0=start, ncv=n_vectors, maxiter=MAX_RESTARTS_PER_EIGENPAIR * m)
     except spla.ArpackError:
         return None
     return Eigenpairs(w[::-1], V[:, ::-1])
@@ -120,7 +140,9 @@ def _run_lanczos(G: Array | spla.LinearOperator, m: int, start: Array) -> Eigenp
 def _solve_eigenpairs_by_products(operator: Operator, m: int, idx: Array, start: Array | None) -> Eigenpairs | None:
     """Return the leading eigenpairs of A[:, idx]ᵀA[:, idx], on the host, by products with A; None without convergence.
 
-    `idx` and `start`, (|idx|,), are on the host; each product transfers its vector to the matrix and back.
+    `idx`, increasing, and `start`, (|idx|,), not zero, are on the host; without a start the norms of the columns are
+    one, which must not all be zero. m < |idx|. Each product transfers its vector to the matrix and back. Values, (m,),
+    are largest first, and vectors are (|idx|, m).
     """
     n = operator.shape[1]
 

@@ -4,6 +4,13 @@ Data X, (n_samples, n_features), are standardised as (x − mean)/scale without 
 afterwards. That loses digits if a mean is much larger than the deviations from it, as two large numbers are
 subtracted. Unless stated otherwise, arrays of length n_features are where X is, host or device, in float64; indices and
 sample weights are on the host. Weights w are None for ones.
+
+Terms: a `Container` X stores the data. ``compute_moments(w, total)`` of it returns means, ‖√w∘(x − mean)‖ of each
+column, both (n_features,), and the number of passes; ``deviation_norms(mean, w)`` are such norms about any values;
+``gram(mean, w, idx)`` is (X − mean)ᵀ diag(w) (X − mean) of the columns `idx` (None for all), with `mean` of these
+columns alone, or None for zero, and w where X is; `is_sparse`; ``to_backend(v)``, which moves v to where X is. A
+`PassCounter` has ``add(share)``. ``safe_reciprocal(v)`` is 1/v, and 0 where v is not positive; ``take_rows(v, idx)`` is
+v[idx], where v is.
 """
 
 from __future__ import annotations
@@ -19,6 +26,8 @@ if TYPE_CHECKING:
     from gpower.operators.base import PassCounter
     from gpower.operators.storage.base import Container
 
+#: Rounding error of a mean, in units of the machine epsilon of float64, up to which a deviation is none.
+MEAN_ROUNDING_IN_EPS = 16
 #: Largest accepted relative rounding error of a centred column, below the square root of the precision of each dtype.
 MAX_RELATIVE_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 
@@ -26,7 +35,9 @@ MAX_RELATIVE_ERROR = {np.dtype(np.float64): 1e-9, np.dtype(np.float32): 1e-4}
 def find_cancelled(whole: Array, difference: Array, dtype: np.dtype) -> Array:
     """Return the mask, (n,), of differences, (n,), of numbers as large as `whole`, (n,), that lost too many digits.
 
-    `dtype` is that in which the numbers were computed. A difference that is NaN, or zero unless `whole` is, is lost.
+    Both are non-negative, where X is. `dtype`, float32 or float64, is that in which the numbers were computed; digits
+    are lost if its relative rounding error of `whole` is more than MAX_RELATIVE_ERROR of the difference. A difference
+    that is NaN, or zero unless `whole` is, is lost.
     """
     return ~(MAX_RELATIVE_ERROR[dtype] * difference >= float(np.finfo(dtype).eps) * whole)
 
@@ -34,8 +45,9 @@ def find_cancelled(whole: Array, difference: Array, dtype: np.dtype) -> Array:
 def compute_degrees_of_freedom(sample_weight: Array | None, n_samples: int) -> float:
     """Compute the divisor of variances, n − 1 or, for weighted samples, Σw − Σw²/Σw, without cancellation.
 
-    Weights, (n_samples,) on the host, measure the reliability of samples: rescaled weights give the same variances, and
-    equal weights give the same variances as no weights. The result is zero for a single sample.
+    Weights, (n_samples,) on the host, finite, non-negative and not all zero, measure the reliability of samples:
+    rescaled weights give the same variances, and equal weights give the same variances as no weights. The result is
+    zero for a single sample, or a single positive weight.
 
     Examples
     --------
@@ -107,7 +119,8 @@ class Moments:
             always the standard deviation about the mean.
         """
         degrees_of_freedom = degrees_of_freedom if degrees_of_freedom > 0 else 1.0
-        rounding = 16 * np.finfo(np.float64).eps * np.abs(mean) * np.sqrt(total_weight)  # of sums, which are in float64
+        eps = np.finfo(np.float64).eps  # sums are in float64
+        rounding = MEAN_ROUNDING_IN_EPS * eps * np.abs(mean) * np.sqrt(total_weight)
         norms = np.where(deviation_norms <= rounding, 0.0, deviation_norms)
         scales = np.ones_like(norms)
         if scale:
@@ -128,7 +141,7 @@ class Moments:
         return self.column_norms * self.scale
 
     def take(self, idx: Array) -> Moments:
-        """Return the moments of the columns `idx`, indices on the host."""
+        """Return the moments of the columns `idx`, (q,) of int on the host, in that order; the totals stay."""
         return replace(
             self,
             mean=take_rows(self.mean, idx),
@@ -139,19 +152,23 @@ class Moments:
     def make_column_scale(self, dtype: np.dtype) -> Array | None:
         """Return 1/scale, (n_features,), where the moments are; None for all ones.
 
-        It is zero for constant columns so that rounding errors do not pass for data.
+        It is in `dtype`, and zero for constant columns, so that rounding errors do not pass for data.
         """
         factor = np.where(self.column_norms > 0, 1 / self.scale, 0.0)
         return None if np.all(factor == 1) else factor.astype(dtype)
 
     def compute_centering_errors(self, dtype: np.dtype) -> Array:
-        """Compute the relative rounding error of each column, (n_features,), if a product is centred afterwards."""
+        """Compute the relative rounding error of each column, (n_features,), if a product is centred afterwards.
+
+        `dtype` is that of the product. Constant columns have zero.
+        """
         return float(np.finfo(dtype).eps) * self.offset_norms * safe_reciprocal(self.deviation_norms)
 
     def find_cancelling_columns(self, dtype: np.dtype, power: int = 1) -> Array:
         """Return the mask of columns, (n_features,), that lose too many digits if a product is centred afterwards.
 
-        With `power=2` for Gram matrices, in which the mean enters squared. Constant columns are never in the mask.
+        `dtype` is that of the product, and `power` is 2 for Gram matrices, in which the mean enters squared, else 1.
+        Constant columns are never in the mask.
         """
         deviation = self.deviation_norms
         return (deviation > 0) & find_cancelled(self.offset_norms**power, deviation**power, dtype)
@@ -162,8 +179,9 @@ def compute_container_moments(
 ) -> Moments:
     """Compute means, scales and norms of the columns in one pass; columns that lost digits are read again.
 
-    `sample_weight`, (n_samples,), is on the host; the moments are where X is, in float64. The passes are added to
-    `counter`. Without centring and scaling the means are not computed: the norms are those of the columns themselves.
+    `sample_weight`, (n_samples,), is on the host, finite, non-negative and not all zero, or None; the moments are where
+    X is, in float64. The passes are added to `counter`. Without centring and scaling the means are not computed: the
+    norms are those of the columns themselves. Entries that are not finite make the norms of their columns not finite.
     """
     total = float(X.shape[0] if sample_weight is None else np.sum(sample_weight, dtype=np.float64))
     if center or scale:
@@ -190,7 +208,7 @@ def compute_centered_gram(
     moments : Moments or None
         Moments of all columns, also with `idx`; the means are subtracted, and the total weight is that of the samples.
     sample_weight : ndarray of shape (n_samples,) or None
-        Weights w where X is, on the host or a device.
+        Weights w, non-negative, where X is, on the host or a device.
     idx : ndarray of int, optional
         Columns, on the host.
 

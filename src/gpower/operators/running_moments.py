@@ -3,6 +3,19 @@
 Samples have n_features variables, c are further columns. Means, scatter matrices and sums are NumPy arrays in float64
 on the host; a container X, (n_samples, n_features), may be anywhere, and X.dtype is that of its entries.
 
+Terms: `Moments` have `mean`, `scale` and `column_norms`, (n_features,), in float64, `total_weight` and
+`degrees_of_freedom`; the norms are those of the standardised columns, exactly zero for constant ones;
+``make_column_scale(dtype)`` is 1/scale, zero for constant columns, or None for ones; ``find_cancelling_columns(dtype,
+power=2)`` is the mask, (n_features,), of columns whose Gram matrix loses digits if it is centred afterwards.
+``compute_container_moments(X, center, scale, w, counter)`` computes them, and ``compute_centered_gram(X, moments, w)``
+is (X − mean)ᵀ diag(w) (X − mean). A `Container` has ``transposed_times(Y)``, XᵀY; ``to_backend(v)``, which moves an
+array to where X is; and ``shifted_sums_by_part(center, part, n_parts)``, (n_parts, 1 + n, n), float64 on the host: for
+every part Σ(x − center) in the first row and Σ(x − center)(x − center)ᵀ below, with None for zero. A `Covariance` is
+the operator of a matrix AᵀA. ``scale_rows_and_columns(S, s)`` is diag(s) S diag(s), a new array. ``as_container(X)``
+wraps a matrix, and ``prepare(False)`` of it is the container for a fit; ``to_host(v)`` is v as a NumPy array.
+``compute_degrees_of_freedom(w, n_samples)`` is the divisor of variances, and ``Moments.from_deviations`` makes moments
+from means and norms of the deviations, of which those that are rounding errors become zero.
+
 Chan, Golub and LeVeque (1983), Algorithms for computing the sample variance, The American Statistician 37, 242–247.
 """
 
@@ -58,7 +71,12 @@ class RunningMoments:
 
     @classmethod
     def from_batch(cls, X: MatrixLike, sample_weight: Array | None = None) -> RunningMoments:
-        """Compute the moments of one batch on the host, with weights of shape (n_samples,) or none."""
+        """Compute the moments of one batch on the host, with weights of shape (n_samples,) or none.
+
+        X is a NumPy array, a SciPy sparse matrix, or a container whose arrays are on the host, float32 or float64, with
+        a sample; its dtype is that of the result. Weights are finite, non-negative and not all zero. Entries that are
+        not finite give moments that are not.
+        """
         batch = as_container(X).prepare(False)
         moments = compute_container_moments(batch, True, False, sample_weight, PassCounter())
         scatter = np.asarray(compute_centered_gram(batch, moments, sample_weight), np.float64)
@@ -67,6 +85,8 @@ class RunningMoments:
 
     def merge(self, other: RunningMoments) -> RunningMoments:
         """Return the moments of the samples of both, without reading any sample again; the dtype is that of `self`.
+
+        `other` is of the same variables. Neither is changed.
 
         Examples
         --------
@@ -85,19 +105,20 @@ class RunningMoments:
 
     @property
     def squared_deviations(self) -> Array:
-        """Return Σ w (x − mean)² of every variable, (n_features,)."""
+        """Return Σ w (x − mean)² of every variable, (n_features,), at least zero."""
         return np.maximum(np.diagonal(self.scatter), 0)
 
     def compute_score_gram(self, loadings: Array, center: Array) -> Array:
         """Compute the inner products of the scores (x − center) Z, (m, m), for loadings Z of shape (n_features, m).
 
-        `center`, (n_features,), need not be the mean. The inner products are weighted sums over all samples.
+        `center`, (n_features,), need not be the mean. The inner products are weighted sums over all samples, in float64
+        on the host, where both arguments are.
         """
         offset = (self.mean - center) @ loadings
         return np.asarray(loadings.T @ (self.scatter @ loadings) + self.total_weight * np.outer(offset, offset))
 
     def to_float64(self) -> RunningMoments:
-        """Return these moments with an operator in float64."""
+        """Return these moments with float64 as `dtype`, that of the operator made of them."""
         return replace(self, dtype=np.dtype(np.float64))
 
     def to_operator(self, center: bool, scale: bool) -> tuple[Covariance, Moments]:
@@ -123,8 +144,8 @@ def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts
     """Compute the moments of each part of the samples in one pass.
 
     Samples are not weighted. Sample i belongs to part `part[i]`, 0 ≤ part[i] < n_parts; `part`, (n_samples,), is on the
-    host, and every part has a sample. `moments` are those of all samples: sums are taken about their means unless X is
-    sparse and no digits would be lost.
+    host, and every part has a sample. `moments` are those of all samples, centred and not scaled: sums are taken about
+    their means unless X is sparse and no digits would be lost. The result has part i at index i, with the dtype of X.
     """
     lossy = moments.find_cancelling_columns(X.dtype, power=2) | ((moments.column_norms == 0) & (moments.mean != 0))
     center = None if X.is_sparse and not lossy.any() else moments.mean.astype(X.dtype)
@@ -135,7 +156,9 @@ def compute_moments_by_part(X: Container, moments: Moments, part: Array, n_parts
 def append_columns(moments: Sequence[RunningMoments], X: Container, C: Array, part: Array) -> list[RunningMoments]:
     """Return the moments of X and further columns C, (n_samples, c), given those of every part of X, in one pass.
 
-    `part` and `moments` are those of `compute_moments_by_part`; C is in float64 on the host.
+    `part`, (n_samples,) of int on the host, has the part of every sample, from 0, and `moments` those of each part of
+    X, without weights; neither is changed. C is in float64 on the host. The columns of C follow those of X; products of
+    both are computed in the dtype of X.
     """
     n_parts, c = len(moments), C.shape[1]
     means = np.array([C[part == i].mean(axis=0) for i in range(n_parts)])

@@ -1,4 +1,21 @@
-"""Checks of single arguments: numbers, lists, and the data of `fit` and `transform`."""
+"""Checks of single arguments: numbers, lists, and the data of `fit` and `transform`.
+
+Terms: an array on a device is one of CuPy; ``as_native(X)`` turns a tensor or array of another library into a NumPy or
+CuPy array in the same memory, and a sparse CSR tensor into a CSR matrix, and returns every other object itself. A
+`Container` stores a matrix, (n_samples, n_features), for instance in blocks on disk: it has `shape`, `dtype`, and
+`feature_names`, a tuple of text or None. ``as_container(X)`` wraps any matrix; ``find_registered_container(X, bytes)``
+does it for an object of a registered type, and returns None for all others, `bytes` being a memory limit or None.
+``find_non_finite(is_suspected=, allow_nan=)`` of a container returns the first entry that is not finite, or with
+`allow_nan` that is infinite: an object with `column`, from 0, and ``make_error(name)``, a ValueError; else None.
+Without `is_suspected` containers that check entries at every read return None unread.
+
+``validate_data`` of scikit-learn checks number and names of the features against those of the estimator, or sets them
+with `reset`, and converts X to a NumPy array or a CSR or CSC matrix. ``describe_excessive_shape(shape, memory_limit=)``
+returns a sentence without a full stop if a matrix of that shape needs more bytes, else None; ``sum_duplicate_entries``
+returns a sparse matrix whose entries are stored once. `format_names` joins the first names of a list of text;
+``make_names_unique(names)`` appends .1, .2, … to repeated ones; ``format_param(name, value)`` is how the user writes a
+parameter.
+"""
 
 from __future__ import annotations
 
@@ -17,9 +34,14 @@ from gpower._utils.text import format_names, make_names_unique
 from gpower.io.stores.source import describe_excessive_shape, sum_duplicate_entries
 from gpower.operators import as_container, find_registered_container
 
+#: Margins of the largest norm of a column from the fourth roots of the largest and the smallest number of its dtype.
+MAX_NORM_SHARE, MIN_NORM_FACTOR = 0.01, 100
+#: Smallest memory limit in bytes: a smaller number was meant in other units.
+MIN_MEMORY_BYTES = 100
+
 
 def is_number(value: object, kind: type) -> bool:
-    """Return whether a value is a number of the given type; bool is rejected.
+    """Return whether a value is an instance of a class from `numbers`, also if it is of NumPy; bool is rejected.
 
     Examples
     --------
@@ -32,7 +54,7 @@ def is_number(value: object, kind: type) -> bool:
 
 
 def is_sequence(value: object) -> TypeGuard[Iterable[Any]]:
-    """Return whether a value is iterable and not a string.
+    """Return whether a value is iterable and not a str; dictionaries, sets, bytes and arrays of no dimension are too.
 
     Examples
     --------
@@ -86,9 +108,11 @@ class ComponentModelMixin:
 def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None) -> Any:
     """Return X as a float32 or float64 matrix, not yet checked for missing values.
 
-    The matrix is a NumPy array, a CSR or CSC matrix, a CuPy array if X is on a device, or a `Container` if the type of
-    X is registered, as for a file or a Dask array; it may share memory with X, so it must not be changed. Raise
-    ValueError or TypeError for objects that are not a matrix of numbers; the error names the text columns of a frame.
+    The matrix is a NumPy array, a CSR or CSC matrix without entries that are stored twice, a CuPy array if X is on a
+    device, or a `Container` if the type of X is registered, as for a file or a Dask array; it may share memory with X,
+    so it must not be changed. Integers and bool become float64. Raise ValueError or TypeError for objects that are not
+    a matrix of real numbers, and for another number or other names of variables than in the fit; the error names the
+    text columns of a frame.
 
     Parameters
     ----------
@@ -140,8 +164,9 @@ def check_table(estimator: Any, X: Any, *, reset: bool, memory_limit: Any = None
 def to_plain_table(X: Any) -> Any:
     """Return X with NaN for masked entries, and with unique names for the columns of a frame.
 
-    X may be any object; one that is neither masked nor a frame with repeated names is returned itself. Raise
-    ValueError if an array or a list contains dates.
+    X may be any object; one that is neither masked nor a frame with repeated names is returned itself. A masked array
+    becomes a new NumPy array, in float64 unless it has a float type; of a repeated name all columns but the first get
+    .1, .2, … appended, and all names become text. Raise ValueError if an array or a list contains dates.
     """
     if isinstance(X, list | tuple) and any(isinstance(row, np.ma.MaskedArray) for row in X):
         X = np.ma.array(X)
@@ -173,6 +198,9 @@ def _check_device_array(X: Any) -> Any:
 def parse_memory_size(size: Any) -> int:
     """Return a number of bytes, given as a number or as text such as "2GB"; raise ValueError below 100 bytes.
 
+    Units are K, M, G and T, powers of 1000, in either case, with or without a B and blanks; fractions are rounded down.
+    NaN and other text raise ValueError too.
+
     Examples
     --------
     >>> parse_memory_size("2GB"), parse_memory_size("512 MB"), parse_memory_size(1000)
@@ -184,7 +212,7 @@ def parse_memory_size(size: Any) -> int:
         count = float(text if factor == 1 else text[:-1]) * factor
     except ValueError:
         count = float("nan")
-    if not count >= 100:
+    if not count >= MIN_MEMORY_BYTES:
         raise ValueError(
             f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB' or '500MB'."
         )
@@ -245,7 +273,8 @@ def _refuse_non_matrix(X: Any, fitted_names: Array | None) -> None:
 def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
     """Return whether the column `name` of a pandas or polars frame cannot be read as numbers, by its dtype.
 
-    A column of dtype object is converted to find out.
+    `dtype` is that of the column, an object of the library of the frame. A column of dtype object is converted to find
+    out; it is not changed. Dates and categories count as text.
     """
     dtype_name = str(dtype).lower()
     if dtype_name.startswith(("float", "int", "uint", "bool", "double", "sparse", "decimal")):
@@ -265,7 +294,8 @@ def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, 
     With `allow_nan` only infinite values are an error, except in a matrix in blocks. `column_sums`, (n_features,), are
     column sums, norms or the like, which are not finite if the column is not; they save a read of X if all are finite.
     If one is not, X is searched, and nothing is raised if all its entries are finite, as after an overflow of a sum. X
-    is a matrix that `as_container` accepts; `names`, (n_features,), are those of its columns, or None.
+    is a matrix that `as_container` accepts, not changed; `names`, (n_features,), are those of its columns, or None. The
+    error is a ValueError.
     """
     if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
@@ -277,14 +307,16 @@ def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:
     """Raise if fourth powers of the data, which the ascent computes, would overflow or underflow.
 
-    `norms`, (n_features,), are the Euclidean norms of the columns, on the host or a device; only the largest is tested,
-    and zeros are accepted. `dtype`, float32 or float64, is that of the data.
+    `norms`, (n_features,), non-negative, are the Euclidean norms of the columns, on the host or a device; only the
+    largest is tested, and all zeros are accepted. `dtype`, float32 or float64, is that of the data. The largest must be
+    below MAX_NORM_SHARE of the fourth root of the largest number, and zero or at least MIN_NORM_FACTOR times that of
+    the smallest normal one. The error is a ValueError; NaN and infinity raise it too.
     """
     info = np.finfo(dtype)
     j = int(np.argmax(norms))
-    if not norms[j] < 0.01 * float(info.max) ** 0.25:
+    if not norms[j] < MAX_NORM_SHARE * float(info.max) ** 0.25:
         problem, remedy = "large", "divide the data by a constant" + (" or use float64" if dtype == np.float32 else "")
-    elif 0 < norms[j] < 100 * float(info.tiny) ** 0.25:
+    elif 0 < norms[j] < MIN_NORM_FACTOR * float(info.tiny) ** 0.25:
         problem, remedy = "small", "multiply the data by a constant"
     else:
         return
@@ -303,10 +335,11 @@ def format_variable_name(j: int, names: Any) -> str:
 
 
 def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> Array | None:
-    """Return the sample weights as an array, (n_samples,), or None; raise unless they are valid.
+    """Return the sample weights as a new NumPy array, (n_samples,), or None; raise ValueError unless they are valid.
 
-    The array is on the host, in the given dtype, which is that of the data. One number stands for equal weights. Valid
-    weights are finite and non-negative, and at least one is positive.
+    The array is on the host, in the given dtype, float32 or float64, which is that of the data. One number stands for
+    equal weights, None for none. Valid weights are finite and non-negative, and at least one is positive; their sum
+    lies between 1/L and L, the root of the largest number of the dtype. A masked weight is missing, hence not valid.
     """
     if sample_weight is None:
         return None

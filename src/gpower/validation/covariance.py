@@ -11,6 +11,9 @@ from gpower._utils.messages import format_param
 MAX_EIGENVALUE_CHECK_VARIABLES = 3000
 #: Negative eigenvalues down to this share of the largest are set to zero; published matrices reach −1e-9.
 NEGLIGIBLE_EIGENVALUE_SHARE = 1e-6
+#: Error of an entry or an eigenvalue that counts as rounding, relative to the largest entry: the larger of this number
+#: and of these machine epsilons per variable. Matrices are written and read with few digits.
+MIN_RELATIVE_ROUNDING, ROUNDING_IN_EPS_PER_VARIABLE = 1e-8, 1e3
 #: A table looks symmetric if small entries differ by at most this share of the largest entry.
 SYMMETRY_TOLERANCE = 1e-8
 
@@ -19,8 +22,9 @@ def detect_matrix_kind(X: Array, same_names: bool = False) -> str:
     """Return "correlation" or "covariance" if a table looks like such a matrix, else "".
 
     A correlation matrix is symmetric with a diagonal of ones and is not the identity. A covariance matrix is symmetric
-    with a positive diagonal and has the `same_names` on both sides. X is a NumPy array of any size; a table with
-    missing values, or of fewer than three rows, is neither.
+    with a positive diagonal and has the `same_names` on both sides. Equal means up to 1e-5 relative or
+    SYMMETRY_TOLERANCE of the largest absolute entry. X is a NumPy array of two dimensions and of float type, not
+    changed; a table with missing values, or of fewer than three rows, is neither.
 
     Examples
     --------
@@ -45,10 +49,12 @@ def detect_matrix_kind(X: Array, same_names: bool = False) -> str:
 def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
     """Return S if it is square, symmetric and positive semidefinite, and notes on what was changed.
 
-    Negative eigenvalues down to −1e-6 of the largest are set to zero in a copy; smaller ones raise a ValueError. Above
-    MAX_EIGENVALUE_CHECK_VARIABLES variables only a negative diagonal entry is found, and raises. Differences and
-    negative eigenvalues within rounding stay in S. S is a NumPy array in float32 or float64, not empty, and all its
-    entries are finite.
+    S is a NumPy array of two dimensions in float32 or float64, not empty, and all its entries are finite; it is not
+    changed. Differences between both triangles, and negative eigenvalues, that are rounding errors (see
+    MIN_RELATIVE_ROUNDING) stay, and S itself is returned without notes. Larger negative eigenvalues, down to
+    −NEGLIGIBLE_EIGENVALUE_SHARE of the largest, are set to zero in a copy of the same dtype, with a note; still smaller
+    ones raise a ValueError. Above MAX_EIGENVALUE_CHECK_VARIABLES variables only a negative diagonal entry is found, and
+    raises.
     """
     if S.shape[0] != S.shape[1]:
         raise ValueError(
@@ -57,7 +63,8 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
             "for data of samples × variables leave covariance=None."
         )
     largest = float(np.max(np.abs(S), initial=0))
-    tolerance = max(1e3 * float(np.finfo(S.dtype).eps) * S.shape[0], 1e-8) * largest
+    rounding = ROUNDING_IN_EPS_PER_VARIABLE * float(np.finfo(S.dtype).eps) * S.shape[0]
+    tolerance = max(rounding, MIN_RELATIVE_ROUNDING) * largest
     difference = np.abs(S - S.T)
     i, j = np.unravel_index(int(np.argmax(difference)), S.shape)
     if difference[i, j] > tolerance:

@@ -3,6 +3,22 @@
 A column of numbers is used without change; categories and batches become one indicator per level. The encoded
 covariates C have one column per column of numbers and per level. The fit is to the residuals of a regression of the
 variables on C.
+
+Terms: X, a `Container`, stores a matrix, (n_samples, n_features), neither centred nor scaled, or a covariance,
+(n_features, n_features). Its `shape` and `dtype` (float32 or float64) are those of the matrix; ``to_dense()`` is the
+matrix as an array, which may be the stored one and is never written to. A `ResidualMatrix` is the container of X − F B,
+in the dtype of X. It is made from F, (n_samples, r), which may be in any dtype and must be orthonormal with respect to
+the weights, FᵀWF = I; then its attribute `B`, (r, n_features), is FᵀWX. `F` and `B` of it are in the dtype of X and
+where X is, host or device. Its ``weighted_sums(w)`` are Σw·x of every column and ``squared_deviations(s, w)`` are
+Σw·(x − s)², both (n_features,), in float64, where X is; the latter is exactly zero where only rounding is left.
+`MIN_RESIDUAL_SHARE` maps a dtype to the share of a variance below which the rest is rounding.
+
+Weights w, (n_samples,), are `sample_weight` as `gpower.validation.checks.check_sample_weight` returns it: on the host,
+in the dtype of X, finite, non-negative and not all zero; None stands for ones. Of `Moments`, `mean` and
+`deviation_norms` (‖√w∘(x − mean)‖) are (n_features,), in float64, where X is; `total_weight` is Σw. `to_host` returns
+an array as a NumPy array of the same dtype. ``find_column(selector, columns_by_name, n)`` returns the column number of
+an integer from 0 to n − 1 or of a name, None if there is none; ``get_variable_name(j, names)`` returns the name of
+variable j as text, x0, x1, … if `names` is None. "Text" is str; arrays "of text" have the dtype object.
 """
 
 from __future__ import annotations
@@ -22,10 +38,15 @@ from gpower.operators import Container, Moments
 from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
 
-#: Singular value of the scaled covariates, relative to the largest, below which a direction repeats the others.
+#: Singular value of the scaled covariates, relative to the largest or to one, below which a direction repeats others.
 MIN_RELATIVE_SINGULAR_VALUE = 1e-9
-#: The same for eigenvalues of the correlations of covariates, which are squares of singular values.
-MIN_RELATIVE_EIGENVALUE = 1e-12
+#: Eigenvalue of the correlations of covariates, relative to the largest and by dtype, below which a direction repeats
+#: the others. It is above the rounding of the correlations: what is divided by a smaller one is rounding too.
+MIN_RELATIVE_EIGENVALUE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 1e-6}
+#: Norm of a covariate about its mean, relative to its norm, up to which it is constant: sums in float64 round at 1e-16.
+MAX_CONSTANT_SHARE = 1e-12
+#: Rounding error of a mean, in units of the machine epsilon, up to which a fitted part is none.
+FITTED_ROUNDING_IN_EPS = 16
 #: Name of the batch labels among the encoded covariates.
 BATCH_NAME = "batch"
 #: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
@@ -34,27 +55,30 @@ NO_BATCH_MESSAGE = "{balance} weights batches equally; pass their labels as batc
 
 
 class CovariateColumn(NamedTuple):
-    """A covariate before it is encoded: numbers in float64, or text labels as objects, (n_samples,)."""
+    """A covariate before it is encoded: its name, and its values, (n_samples,), none of them missing.
+
+    The values are finite numbers in float64, or labels: an array of dtype object whose entries are str.
+    """
 
     name: str
     values: Array
 
     @property
     def is_numeric(self) -> bool:
-        """Return whether the covariate consists of numbers."""
+        """Return whether the covariate consists of numbers, by the dtype of its values."""
         return self.values.dtype.kind == "f"
 
 
 @dataclass(frozen=True, eq=False)
 class CovariateEncoding:
-    """The columns of the encoded covariates, as a fit found them.
+    """The columns of the encoded covariates, as a fit found them. Columns of one covariate are next to each other.
 
     Attributes
     ----------
     names : ndarray of str of shape (c,)
-        The covariate that each column encodes.
+        The covariate that each column encodes, of dtype object.
     levels : ndarray of str of shape (c,)
-        The level that a column of zeros and ones indicates; empty for a column of numbers.
+        The level that a column of zeros and ones indicates, of dtype object; "" for a column of numbers.
     """
 
     names: Array
@@ -62,9 +86,10 @@ class CovariateEncoding:
 
     @classmethod
     def from_columns(cls, columns: list[CovariateColumn]) -> CovariateEncoding:
-        """Return the encoding of covariates: one column per number, and one per level in alphabetical order.
+        """Return the encoding of covariates, in their order: one column per number, and one per level.
 
-        `columns` are at least one, with different names and without missing values, as `read_covariates` returns them.
+        Levels are sorted as str; one that no sample has is not known, so every column has a one. `columns` are at least
+        one, with different names and without missing values, as `read_covariates` returns them; no label is "".
         """
         pairs = [
             (column.name, level)
@@ -75,10 +100,11 @@ class CovariateEncoding:
         return cls(np.array(names, object), np.array(levels, object))
 
     def encode(self, columns: list[CovariateColumn]) -> Array:
-        """Return the encoded covariates, (n_samples, c), in float64 on the host, not centred.
+        """Return the encoded covariates, (n_samples, c), in float64 on the host, not centred, in the order of `names`.
 
-        `columns` come from `read_covariates`, in any order, and may be of other samples than those of the fit.
-        Raise ValueError if a covariate is missing or of another type, or if it has a level that the fit did not see.
+        `columns` come from `read_covariates`, in any order, and may be of other samples than those of the fit. A level
+        of the fit that none of these samples has is a column of zeros. Raise ValueError if a covariate is missing, is
+        not one of the fit, or is of another type, or if it has a level that the fit did not see.
         """
         by_name = {column.name: column for column in columns}
         unknown = [name for name in by_name if name not in self.names]
@@ -97,7 +123,10 @@ class CovariateEncoding:
         return np.column_stack(encoded).astype(np.float64)
 
     def _check_column(self, column: CovariateColumn) -> None:
-        """Raise ValueError unless a covariate of the same name was fitted with this type and with all these levels."""
+        """Raise ValueError unless the covariate of this name was fitted with this type and with all these levels.
+
+        There must be a covariate of this name. It had numbers if its only level is "".
+        """
         levels = set(self.levels[self.names == column.name])
         if column.is_numeric != (levels == {""}):
             expected = "numbers" if levels == {""} else "categories"
@@ -117,10 +146,11 @@ class Covariates:
     Attributes
     ----------
     encoding : CovariateEncoding
+        Names and levels of the c columns.
     values : ndarray of shape (n_samples, c)
-        The encoded covariates in float64, on the host.
+        The encoded covariates in float64, finite, on the host, not centred.
     batch : ndarray of str of shape (n_samples,) or None
-        The batch of each sample.
+        The batch of each sample, of dtype object.
     """
 
     encoding: CovariateEncoding
@@ -128,13 +158,17 @@ class Covariates:
     batch: Array | None = None
 
     def select_samples(self, idx: Array) -> Covariates:
-        """Return the covariates of the samples `idx`, (q,) of int, with the columns of all; a copy."""
+        """Return the covariates of the samples `idx`, (q,) of int, in that order, as a copy.
+
+        All columns stay, also those of levels that none of these samples has, which are then zero.
+        """
         return Covariates(self.encoding, self.values[idx], None if self.batch is None else self.batch[idx])
 
     def check_levels(self, train: Array, test: Array) -> None:
         """Raise ValueError if samples to be held out have a level that none of the training samples has.
 
-        `train` and `test` are the indices of the samples, arrays of int.
+        `train` and `test` are the indices of the samples, each (q,) of int on the host. Columns of numbers are not
+        checked. The error names the first such level in the order of the columns.
         """
         is_new = (self.encoding.levels != "") & self.values[test].any(axis=0) & ~self.values[train].any(axis=0)
         for j in np.flatnonzero(is_new)[:1]:
@@ -147,8 +181,9 @@ class Covariates:
     def balance(self, sample_weight: Array | None) -> Array:
         """Return sample weights, (n_samples,) in float64, with which every batch has the same total weight.
 
-        `sample_weight`, (n_samples,), are checked weights, whose ratios within a batch are kept and whose sum is that
-        of the result; None stands for ones. Raise ValueError without batches.
+        `sample_weight`, (n_samples,), are checked weights in float32 or float64, whose ratios within a batch are kept;
+        None stands for ones. A batch whose weights are all zero keeps zeros, and the others share the sum less its
+        share; otherwise the sum stays. The result is on the host. Raise ValueError without batches.
         """
         if self.batch is None:
             raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
@@ -160,7 +195,10 @@ class Covariates:
     def predict_missing(self, X: Array, center: bool) -> Array:
         """Return a copy of X, (n_samples, n_features), whose NaN are the predictions from the observed samples.
 
-        Every variable needs an observed sample. With `center` the regression has an intercept.
+        X is a NumPy array in float32 or float64 without infinite entries; the copy has its dtype. Each variable with
+        NaN is regressed on the covariates of its observed samples, of which there must be one, by least squares with
+        equal weights; if several fit equally well, by the coefficients of smallest norm. With `center` the
+        regression has an intercept. Observed entries stay.
         """
         design = np.column_stack([np.ones(len(X)), self.values]) if center else self.values
         filled = X.copy()
@@ -171,18 +209,29 @@ class Covariates:
         return filled
 
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
-        """Return the least-squares regression of all variables on the covariates, in one pass over X.
+        """Return the weighted least-squares regression of all variables on the covariates, in one pass over X.
 
-        X contains the data, (n_samples, n_features), neither centred nor scaled, in memory or in blocks. With `center`
-        the covariates are centred, which is a regression with an intercept. `sample_weight`, (n_samples,), comes from
-        `check_sample_weight`; None stands for ones. Raise ValueError if the covariates predict all samples exactly.
+        X contains the data, in memory, on a device or in blocks. With `center` the covariates are centred about their
+        weighted means, which is a regression with an intercept. `sample_weight` is as in the module docstring. Raise
+        ValueError if the covariates predict all samples exactly: if their rank is at least the number of samples of
+        positive weight, less one with `center`.
+
+        Let D be the covariates less their means, each divided by its weighted norm. A covariate whose norm about its
+        mean is at most MAX_CONSTANT_SHARE of its whole norm is constant: its column of D is zero and its coefficients
+        are zero. Singular vectors of √W·D whose singular value is at most MIN_RELATIVE_SINGULAR_VALUE times the largest
+        (or times one, if that is larger) are left out. So of all coefficients that fit equally well, those are returned
+        whose norm is smallest after each is multiplied by the norm of its covariate. The rank r is the number of
+        vectors that are left; zero is valid, and leaves X as it is. They give the F of a `ResidualMatrix` in float64 on
+        the host, which with `center` is centred once more, so that FᵀW1 is zero to rounding.
+
+        `coef` and `fitted_squares` of the result are in float64 on the host, `basis` is the `F` of the residuals.
         """
         w = np.ones(X.shape[0]) if sample_weight is None else np.asarray(sample_weight, np.float64)
         mean = w @ self.values / w.sum() if center else np.zeros(self.values.shape[1])
         D = np.sqrt(w)[:, None] * (self.values - mean)
         norms = np.sqrt(np.sum(D**2, axis=0))
         whole = np.sqrt(w @ self.values**2)
-        scale = np.where(norms > 1e-12 * whole, norms, np.inf)  # constant columns predict nothing
+        scale = np.where(norms > MAX_CONSTANT_SHARE * whole, norms, np.inf)  # constant columns predict nothing
         _, s, Vt = np.linalg.svd(D / scale, full_matrices=False)
         rank = int(np.sum(s > MIN_RELATIVE_SINGULAR_VALUE * max(s[0], 1.0)))
         if rank >= np.count_nonzero(w) - int(center):
@@ -206,19 +255,23 @@ class CovariateRegression:
     Attributes
     ----------
     encoding : CovariateEncoding
+        Names and levels of the c columns of the encoded covariates C.
     mean : ndarray of shape (c,)
-        Weighted means of the encoded covariates; zeros without centring.
+        Weighted means of the encoded covariates, in float64 on the host; zeros without centring and for a covariance.
     coef : ndarray of shape (c, n_features)
-        Coefficients: a variable is its mean plus ``(C − mean) @ coef`` plus its residual. Of collinear covariates the
-        coefficients of smallest norm.
+        Coefficients, on the host, in float64, or in the dtype of a covariance: a variable is its mean plus
+        ``(C − mean) @ coef`` plus its residual. Of collinear covariates those whose norm is smallest after each is
+        multiplied by the deviation of its covariate; a constant covariate has zeros.
     fitted_squares : ndarray of shape (n_features,)
-        Weighted sum of squares of the fitted part of every variable.
+        Weighted sum of squares of the fitted part of every variable, on the host, in the dtype of `coef`.
     residuals : ResidualMatrix or ndarray
-        The part of the matrix that the covariates do not predict; of a covariance, its Schur complement.
+        The part of the matrix that the covariates do not predict, in its dtype; if the covariates are centred, with the
+        means of the matrix. Of a covariance its Schur complement.
     rank : int
-        Number of independent covariates, r.
+        Number of independent covariates, r; may be zero.
     basis : ndarray of shape (n_samples, r) or None
-        Centred covariates whose columns are orthonormal with respect to the sample weights; None for a covariance.
+        Centred covariates whose columns are orthonormal with respect to the sample weights, in the dtype of the matrix,
+        where it is; None for a covariance.
     """
 
     encoding: CovariateEncoding
@@ -230,10 +283,12 @@ class CovariateRegression:
     basis: Array | None = None
 
     def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
-        """Return the regression with the residuals of a dense matrix as an array, whose products take less time.
+        """Return the regression with the residuals as an array, (n_samples, n_features), in the dtype of the matrix.
 
-        `sample_weight`, (n_samples,) or None, and `center` are those with which the regression was made. Columns that
-        the covariates predict are exactly constant. The residuals of a covariance are an array already.
+        Its products take less time. The matrix is dense, in host memory. `sample_weight`, (n_samples,) or None, and
+        `center` are those with which the regression was made. A column that the covariates predict up to rounding is
+        exactly constant: its weighted mean with `center`, otherwise zero. The residuals of a covariance are an array
+        already, and the regression itself is returned.
         """
         if not isinstance(self.residuals, ResidualMatrix):
             return self
@@ -247,11 +302,13 @@ class CovariateRegression:
     def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
         """Return the share of the variance that the covariates take, between 0 and 1, given moments of the residuals.
 
-        The variance is that of all variables together; if they are `standardized`, the mean of their shares. Constant
-        variables, of which the covariates predict rounding errors, do not count.
+        `moments` are those of the residuals, unscaled norms included, with the weights of the regression. The variance
+        is that of all variables together; if they are `standardized`, the result is the mean of the shares of those
+        that vary. Constant variables, of which the covariates predict rounding errors, do not count; the result is zero
+        if all are constant.
         """
         eps = float(np.finfo(self.residuals.dtype).eps)
-        rounding = 16 * eps * np.sqrt(moments.total_weight) * np.abs(to_host(moments.mean))
+        rounding = FITTED_ROUNDING_IN_EPS * eps * np.sqrt(moments.total_weight) * np.abs(to_host(moments.mean))
         fitted = np.where(self.fitted_squares > rounding**2, self.fitted_squares, 0)
         whole = fitted + to_host(moments.deviation_norms) ** 2
         varies = whole > 0
@@ -263,8 +320,9 @@ class CovariateRegression:
 def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
     """Raise ValueError unless covariates are passed exactly if a model was fitted with covariates.
 
-    `names`, (c,), are those of the encoded covariates of the fit, or None. Covariates that `are_variables` of a
-    covariance are part of the data: they are not passed again.
+    `names`, (c,) of str, are those of the encoded covariates of the fit, a name once per column, or None for a fit
+    without. `covariates` and `batch` are what the user gave; only whether they are None is read. Covariates that
+    `are_variables` of a covariance are part of the data: they are not passed again.
     """
     is_given = covariates is not None or batch is not None
     if is_given and are_variables and names is not None:
@@ -279,7 +337,10 @@ def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, 
 
 
 def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> list[CovariateColumn]:
-    """Return the covariates and the batches as columns; raise ValueError unless they have a value for every sample.
+    """Return the covariates in their order, then the batches, as columns with different names.
+
+    Batch labels become text, 1.0 that of 1. Raise ValueError unless there is a column, and each has a value for every
+    sample.
 
     Parameters
     ----------
@@ -288,6 +349,7 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     batch : array-like of shape (n_samples,) or None
         Labels.
     n_samples : int
+        Length that every column must have.
     row_names : index of a frame, optional
         Names of the samples of X. If the covariates have other ones, their order is doubtful, which is an error.
     """
@@ -311,8 +373,9 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
 def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
     """Yield names and values of the columns of a frame, a mapping, a series or an array.
 
-    The values of a column are as the user gave them, not checked. A column of an array is called covariate_1,
-    covariate_2, …. Raise ValueError for an array of more than two dimensions.
+    The values of a column are as the user gave them, neither checked nor copied. Names are text, and may be repeated. A
+    series has its own name; a column of an array is called covariate_1, covariate_2, …. Raise ValueError for an array
+    that has neither one nor two dimensions.
     """
     if hasattr(covariates, "columns") or (hasattr(covariates, "keys") and not hasattr(covariates, "dtype")):
         yield from ((str(name), covariates[name]) for name in getattr(covariates, "columns", covariates))
@@ -329,7 +392,9 @@ def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
 def _check_row_names(values: Any, row_names: Any, what: str) -> None:
     """Raise ValueError if a series of values and the frame X have different names of their samples.
 
-    `what` is the argument that contained the values.
+    `values` and `row_names` may be anything. Only objects with an `index` of the same length as `row_names` are
+    compared, entry by entry; rows that are only numbered (a range of pandas), and lists, have no names. `what` is the
+    argument that contained the values.
     """
     index: Any = getattr(values, "index", None)
     if any(names is None or callable(names) or hasattr(names, "step") for names in (index, row_names)):
@@ -345,8 +410,9 @@ def _check_row_names(values: Any, row_names: Any, what: str) -> None:
 def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values.
 
-    `values` is an array, a list or a column of a frame with one value per sample. It is numeric if all values are
-    numbers and the column of the frame is not a categorical one.
+    `values` is an array, a list or a column of a frame with one value per sample, on the host. It is numeric if all
+    values are real numbers or booleans and the column of the frame is not a categorical one; infinity is refused.
+    Numbers become float64, all else `str` of each value; NaN, None and blank text are missing.
     """
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
     array = np.asarray(values)
@@ -384,7 +450,9 @@ class CovariateVariables:
     Attributes
     ----------
     names : ndarray of str of shape (c,)
+        Their names, of dtype object.
     columns : ndarray of int of shape (c,)
+        Their column numbers, from 0, in the order in which the user gave them; a repeated one counts as collinear.
     """
 
     names: Array
@@ -392,10 +460,11 @@ class CovariateVariables:
 
     @classmethod
     def find(cls, selectors: Any, feature_names: Array | None, n_features: int) -> CovariateVariables:
-        """Return the variables given by name or column number; raise ValueError if there is no such variable.
+        """Return the variables given by name or column number; raise ValueError if there is no such variable, or none.
 
-        `selectors` is one name or number, or a list of them, as the user gave it; a variable without a name in
-        `feature_names` is called x0, x1, ….
+        `selectors` is one name or number, or a list of them, as the user gave it. `feature_names`, (n_features,) of
+        text, are different; without them variables are called x0, x1, …. A number that is no column is looked up as a
+        name.
         """
         by_name = {get_variable_name(j, feature_names): j for j in range(n_features)}
         selectors = list(selectors) if is_sequence(selectors) else [selectors]
@@ -410,21 +479,27 @@ class CovariateVariables:
         return cls(np.array([get_variable_name(j, feature_names) for j in idx], dtype=object), idx)
 
     def balance(self, sample_weight: Array | None) -> Array:
-        """Raise ValueError: a covariance has no samples in batches."""
+        """Raise ValueError: a covariance has no samples in batches. `sample_weight` is not read."""
         raise ValueError(f"{format_param('balance', True)} weights batches of samples; a covariance has no samples.")
 
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression of all variables of a covariance X on these; weights and `center` have no effect.
 
         X is a symmetric, positive semidefinite matrix, (n_features, n_features), in host memory. The residuals are its
-        Schur complement, a NumPy array in which the rows and columns of the covariates are zero, as are those of
-        variables that the covariates predict up to rounding. There is no basis.
+        Schur complement, a new NumPy array, symmetric, in which the rows and columns of the covariates are zero, as are
+        those of variables of which the share MIN_RESIDUAL_SHARE or less is left. Arrays of the result are on the host,
+        in the dtype of X, but `mean` is float64. There is no basis.
+
+        The coefficients solve the normal equations by a pseudo-inverse of the correlations of the covariates, which
+        leaves out eigenvalues up to MIN_RELATIVE_EIGENVALUE of the largest: of collinear covariates, those coefficients
+        whose norm is smallest after each is multiplied by the standard deviation of its covariate. Covariates of no
+        variance have coefficients zero; the rank may be zero.
         """
         S, idx = X.to_dense(), self.columns
         deviation = np.sqrt(np.maximum(np.diagonal(S)[idx], 0))
         deviation = np.where(deviation > 0, deviation, 1.0)
         correlation = S[np.ix_(idx, idx)] / np.outer(deviation, deviation)
-        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE, hermitian=True)
+        inverse = np.linalg.pinv(correlation, rcond=MIN_RELATIVE_EIGENVALUE[S.dtype], hermitian=True)
         coef = inverse @ (S[idx] / deviation[:, None]) / deviation[:, None]
         rest = S - S[:, idx] @ coef
         rest = (rest + rest.T) / 2
@@ -434,5 +509,5 @@ class CovariateVariables:
         rest[:, gone] = 0
         encoding = CovariateEncoding(self.names, np.full(idx.size, "", dtype=object))
         eigenvalues = np.linalg.eigvalsh(correlation)
-        rank = int(np.count_nonzero(eigenvalues > MIN_RELATIVE_EIGENVALUE * eigenvalues[-1]))
+        rank = int(np.count_nonzero(eigenvalues > MIN_RELATIVE_EIGENVALUE[S.dtype] * eigenvalues[-1]))
         return CovariateRegression(encoding, np.zeros(idx.size), coef, np.diagonal(S) - np.diagonal(rest), rest, rank)

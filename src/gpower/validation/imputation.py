@@ -5,6 +5,11 @@ model to the filled table by least squares, first the scores U, then means and l
 filled from the model, the misfit of the whole table is that of the observed entries, and no step increases it. Steps
 are lengthened as long as this holds (over-relaxation, Wen, Yin and Zhang 2012); a step that would increase the misfit
 is undone and followed by a step of length one.
+
+Terms: all arrays are NumPy arrays on the host; a table, (n_samples, n_features), is in float32 or float64. "Holes" are
+the missing entries. ``as_operator(X, center=)`` returns the operator of X, centred if asked, and its moments;
+``compute_leading_components(operator, r)`` returns r loadings, (n_features, r), unit or zero, in the dtype of the
+table, and their variances. ``warn(message, category)`` warns at the line of the user.
 """
 
 from __future__ import annotations
@@ -26,6 +31,8 @@ from gpower.operators.leading_pca import compute_leading_components
 MISFIT_TOLERANCE, MAX_IMPUTATION_STEPS = 1e-6, 300
 #: Misfit of a table that the model fits exactly, as the square of a relative error.
 EXACT_FIT_TOLERANCE = 1e-9
+#: Smallest exact misfit in units of the machine epsilon of the table, also as a relative error.
+EXACT_FIT_IN_EPS = 100
 #: Factor by which a step grows after one that reduced the misfit. On tables of rank 3 (60 × 80) with half the entries
 #: missing and noise of 0.5 to none it took 23 to 61 steps instead of 42 to 151; with a tenth missing it made no
 #: difference. Values from 1.15 to 1.6 made little difference.
@@ -41,8 +48,8 @@ class ImputationResult:
     Attributes
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table, with the observed entries unchanged, in their dtype.
-    misfit_history : ndarray
+        The table, a new array, with the observed entries unchanged, in their dtype.
+    misfit_history : ndarray of shape (n_steps,)
         Residual sum of squares over the observed entries, in units of the scaled variables, after each step that was
         not undone; it never increases, up to rounding. Empty for a model of means alone.
     converged : bool
@@ -77,13 +84,13 @@ class LowRankModel(NamedTuple):
 def impute(
     X: Array, rank: int, *, center: bool = True, scale: bool = False, names: Sequence[str] | Array | None = None
 ) -> ImputationResult:
-    """Fill NaN entries by a model of means and `rank` components.
+    """Return the table with its NaN entries filled by a model of means and `rank` components.
 
     Parameters
     ----------
     X : ndarray of shape (n_samples, n_features)
-        The table in float32 or float64, with NaN for missing entries and no infinite ones; it is not changed. A row or
-        a column without an observed entry raises ValueError.
+        The table in float32 or float64, with NaN for missing entries and no infinite ones; it is not changed. The model
+        is computed in its dtype. A row or a column without an observed entry raises ValueError.
     rank : int
         Number of components, limited by the shape of X; 0 fills in means.
     center : bool
@@ -142,6 +149,9 @@ def _iterate_imputation(
 ) -> bool:
     """Fill the holes in place, starting from means and loadings; return whether the misfit converged.
 
+    It converged if a step of length one reduced it by at most MISFIT_TOLERANCE of itself, or if it is at most that of
+    an exact fit. Otherwise the holes are those of the model after MAX_IMPUTATION_STEPS.
+
     Parameters
     ----------
     filled : ndarray of shape (n_samples, n_features)
@@ -158,7 +168,7 @@ def _iterate_imputation(
         An empty list, to which the misfit after each step that is not undone is appended.
     """
     rows, columns = np.nonzero(holes)
-    exact = max(EXACT_FIT_TOLERANCE, 100 * float(np.finfo(filled.dtype).eps)) ** 2
+    exact = max(EXACT_FIT_TOLERANCE, EXACT_FIT_IN_EPS * float(np.finfo(filled.dtype).eps)) ** 2
     negligible_misfit = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
     modelled, length = filled[rows, columns], 1.0
     for _ in range(MAX_IMPUTATION_STEPS):
@@ -181,9 +191,10 @@ def _iterate_imputation(
 
 
 def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
-    """Raise if a variable (axis 0) or a sample (axis 1) has no observed value.
+    """Raise ValueError if a variable (axis 0) or a sample (axis 1) has no observed value; the first one is named.
 
-    `holes`, (n_samples, n_features), marks the missing entries; `what` and `names` name the one found in the message.
+    `holes`, (n_samples, n_features) of bool, marks the missing entries. In the message `what` is "Column" or "Row", and
+    `names`, one per column or row, or None, has the name.
     """
     empty = np.flatnonzero(holes.all(axis=axis))
     if empty.size:
@@ -195,8 +206,9 @@ def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | A
 def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> LowRankModel:
     """Fit scores to means and loadings, then new means and loadings to the scores, by least squares.
 
-    X is a table without holes, (n_samples, n_features), mean (n_features,), V (n_features, rank); they are not changed.
-    Without `center` the means stay. Pseudo-inverses allow for loadings of less than full rank.
+    X is a table without holes, (n_samples, n_features), mean (n_features,), V (n_features, rank), all in one dtype,
+    which the model has too; they are not changed. Without `center` the means stay and are still subtracted before the
+    scores are fitted. Pseudo-inverses allow for loadings of less than full rank.
     """
     U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
     design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
@@ -207,7 +219,8 @@ def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> Low
 def _compute_observed_misfit(X: Array, holes: Array, model: LowRankModel) -> float:
     """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows and summed in float64.
 
-    X and the mask `holes`, true where an entry is missing, are (n_samples, n_features).
+    X and the mask `holes`, true where an entry is missing, are (n_samples, n_features); X has no NaN. The blocks have
+    MISFIT_BLOCK_ROWS rows; each difference is computed in the dtype of X.
     """
     total = 0.0
     for start in range(0, len(X), MISFIT_BLOCK_ROWS):
@@ -230,7 +243,12 @@ def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array
     Z : ndarray of shape (n_features, m)
         Loadings of the standardised variables.
     mean, scale : ndarray of shape (n_features,)
-        Variables are standardised as (x − mean)/scale; scales are positive. All arrays are NumPy arrays.
+        Variables are standardised as (x − mean)/scale; scales are positive. All arrays are NumPy arrays of float type.
+
+    Returns
+    -------
+    ndarray of shape (n_samples, n_features)
+        A copy of X in its dtype; observed entries are unchanged.
 
     Examples
     --------

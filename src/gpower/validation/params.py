@@ -1,4 +1,25 @@
-"""Check the parameters of the estimator and convert them to a `FitSpec`, which contains objects, not string options."""
+"""Check the parameters of the estimator and convert them to a `FitSpec`, which contains objects, not string options.
+
+Terms: n variables, m components, p samples; for a covariance p = n. Unless stated otherwise `params` contains
+parameters of an estimator by name, as the user gave them. Arrays are NumPy arrays on the host.
+
+A `FitSpec` is the specification of a fit, a `SparsitySpec` the kind and level of sparsity. Kinds: `PenaltyLevel` (γ as
+a fraction), `ExactCardinality`, `CalibratedPenalty` (γ sought for a cardinality), `MinCardinality` (share of variance),
+`L1BoundSpec`, `CustomPenalty`. All have `levels`, a tuple of m numbers (none for `CustomPenalty`), `penalty_family`,
+`positive` and `sample_set` (`Stiefel` for ‖A z‖₂, `Cube` for ‖A z‖₁); ``has_exchangeable_variables`` says that any
+variable may be replaced by any other. A `Penalty` has ``evaluate(C)``, (m,) values and the gradient (n, m), for
+correlations C, (n, m); ``at_gamma(γ)`` and ``at_cardinality(levels)`` return it at another level, or raise ValueError
+if it has none; so `family` below is a penalty whose own level is not used.
+
+`VariableRules` are groups, include, exclude and weights: `active_params` are the names of those with an effect,
+`cardinality_range` the smallest and largest number of variables or groups of a component, `n_groups` their number,
+`group_indices` None without groups. ``build_support_rules(sum_weights)`` are the `SupportRules` with the costs of
+groups: sums of weights, roots of sums of their squares (False), or ones (None, the default); None if no rule is active
+and, so, all supports are allowed. ``check_levels(support_rules, levels, name)`` raises ValueError if a level cannot be
+met. A `Solver` has options as attributes. ``is_number(value, kind)`` says whether a value is of a kind of number and
+not a bool; `is_sequence` whether it is iterable and not text; `to_python` turns NumPy scalars into Python objects, as
+`to_python_list` does in a list. ``format_param(name, value)`` is how the user writes a parameter.
+"""
 
 from __future__ import annotations
 
@@ -90,9 +111,10 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     """Return the specification of the fit of `GPower(**params)` to data of a shape (n_samples, n_features).
 
     `params` contains all constructor parameters, unchecked, and `n_components` as a number, not "auto". For a
-    covariance the shape is (n_features, n_features). `names` are the names of the variables, if they have any. Raise
-    ValueError if a parameter is not valid or does not go together with another. No data are read, so that arrays in the
-    specification are on the host.
+    covariance the shape is (n_features, n_features). `names`, (n_features,), are the names of the variables, all
+    different, or None. Raise ValueError if a parameter is not valid or does not go together with another; the order of
+    the checks decides which of several errors is reported. No data are read, so that arrays in the specification are on
+    the host.
     """
     params = resolve_solver(params)
     solver: Solver = params["solver"]
@@ -181,7 +203,7 @@ def _check_option_combinations(params: Mapping[str, Any], m: int, p: int) -> Non
     """Raise if options are set that exclude each other, or if a block does not fit into the samples.
 
     `params` contains all parameters, whose options are among the allowed ones; `m` is the number of components and `p`
-    that of the samples.
+    that of the samples, or of the variables of a covariance. The error is a ValueError with the first pair found.
     """
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
@@ -209,7 +231,10 @@ def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: Varia
     `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity.
     `rules` are those of the same n variables and m components, None if neither they nor a budget have an effect. Levels
     are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component.
-    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own.
+    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own. Without a
+    level the cardinality is `choose_default_cardinality`, or γ is `DEFAULT_GAMMA` if the penalty is ℓ1 or variables
+    have weights. With rules, supports and costs are those of the rules: weights enter γ as roots of sums of squares,
+    and a cardinality counts groups. The error is a ValueError.
     """
     penalty = params["penalty"]
     is_custom = isinstance(penalty, Penalty)
@@ -274,7 +299,8 @@ def has_default_cardinality(params: Mapping[str, Any]) -> bool:
 def choose_default_cardinality(smallest: int, largest: int) -> int:
     """Return the cardinality of a component if none is given: ten, or a third of the variables of a small table.
 
-    `smallest` and `largest` are the numbers of variables, or of groups, that a component can have.
+    `smallest` ≥ 1 and `largest` are the numbers of variables, or of groups, that a component can have. The third is
+    rounded up, and the result is at least `smallest`.
 
     Examples
     --------
@@ -287,7 +313,8 @@ def choose_default_cardinality(smallest: int, largest: int) -> int:
 def _check_rule_combinations(params: Mapping[str, Any], rules: VariableRules) -> None:
     """Raise if the penalty, the kind of level or the constraint exclude rules on the variables or a budget.
 
-    `params` contains all parameters; rules or a budget are set that have an effect.
+    `params` contains all parameters; rules or a budget are set that have an effect. The error is a ValueError. Excluded
+    are a penalty of the user's own, an ℓ1 bound and a constraint; and weights with a cardinality of the ℓ0 penalty.
     """
     active = [*rules.active_params, *(["budget"] if params["budget"] is not None else [])]
     for name, is_set in {
@@ -307,7 +334,8 @@ def _check_rule_combinations(params: Mapping[str, Any], rules: VariableRules) ->
 def _is_variance_share(cardinality: Any) -> bool:
     """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares.
 
-    `cardinality` is the parameter as the user gave it; None, whole numbers and invalid values give False.
+    `cardinality` is the parameter as the user gave it; None, whole numbers, an empty list, a list with a value that is
+    no such share, and invalid values give False. The length of a list is not checked.
     """
     levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
     return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
@@ -318,8 +346,10 @@ def _build_min_cardinality(
 ) -> SparsitySpec:
     """Return the sparsity of the fewest variables that explain given shares of variance.
 
-    Arguments are those of `_build_sparsity_spec`, and `common` the fields that all kinds of sparsity share. The
-    `cardinality_spec` of the result is the specification for the smallest cardinality that the rules admit.
+    `params` contains all constructor parameters, with a share of variance as `cardinality`; `rules` are those of the n
+    variables and m components, or None; `common` has the fields `positive` and `sample_set` that all kinds of sparsity
+    share. The `cardinality_spec` of the result is the specification for the smallest cardinality that the rules allow.
+    Raise ValueError for a block, and unless there is one share or m.
     """
     if params["method"] == "block":
         raise ValueError(
@@ -336,8 +366,10 @@ def _build_min_cardinality(
 def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, common: dict[str, Any]) -> SparsitySpec:
     """Return the sparsity of components whose weights sum to at most a budget.
 
-    `params` contains all parameters, and `common` the fields that all kinds of sparsity share. If the rules allow all
-    supports and every weight is one, it is an ordinary cardinality, the budget rounded down.
+    `params` contains all parameters, a budget among them, and `common` the fields `positive` and `sample_set` that all
+    kinds of sparsity share. If the rules allow all supports and every weight is one, it is an ordinary cardinality, the
+    budget rounded down, at most n. Raise ValueError without weights, with a penalty other than ℓ0, and for a budget
+    that is negative, not finite, or that no support meets.
     """
     if params["penalty"] != "l0":
         raise ValueError(
@@ -362,7 +394,10 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
     """Return the constraint between the components, or None; raise ValueError if the other parameters exclude it.
 
     `params` contains all constructor parameters, with an option that is allowed as `constraint`, and `sparsity` was
-    made from them. `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance.
+    made from them. `shape` is (n_samples, n_features), or (n_features, n_features) for a covariance. Excluded are kinds
+    of sparsity other than a cardinality without rules; non-negative loadings that are not disjoint; more variables in
+    total than there are, if disjoint; and more uncorrelated components than the rank of the data can be. The result is
+    the shared object from `CONSTRAINTS`.
     """
     name = params["constraint"]
     if name is None:
@@ -408,7 +443,8 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
 def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
     """Raise if a penalty of the user's own violates its contract on correlations of a shape (n, m).
 
-    It is called once, with ones; values of shape (m,) and a gradient of shape (n, m) are expected.
+    It is called once, with ones in float64; values of shape (m,) and a gradient of shape (n, m) are expected. The error
+    is a ValueError, also if the penalty raises anything else.
     """
     name = f"{type(penalty).__name__}.evaluate"
     try:
@@ -423,10 +459,10 @@ def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
 
 
 def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
-    """Return the number of variables, or of groups, of every component.
+    """Return the number of variables, or of groups, of every component, a tuple of m int from 1 to n.
 
     `cardinality` is the parameter as the user gave it, m the number of components, and n that of the variables, or of
-    the groups if `grouped`.
+    the groups if `grouped`. Raise ValueError for anything but one whole number or m of them; 2.0 and bool are refused.
     """
     levels = expand_per_component(cardinality, "cardinality", m)
     largest = f"{n} groups" if grouped else f"n_features={n} variables"
@@ -446,7 +482,8 @@ def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = Fals
 def _expand_numbers(value: Any, name: str, m: int) -> tuple[float, ...]:
     """Return one number per component; raise ValueError unless all lie in the range of the parameter `name`.
 
-    `value` is one number or a list of m, as the user gave it, and `name` a key of `NUMBER_RANGES`.
+    `value` is one number or a list of m, as the user gave it, and `name` a key of `NUMBER_RANGES`: its smallest value
+    is allowed, its limit is not. bool, text and NaN are refused.
     """
     smallest, limit, requirement = NUMBER_RANGES[name]
     levels = expand_per_component(value, name, m)
@@ -458,8 +495,10 @@ def _expand_numbers(value: Any, name: str, m: int) -> tuple[float, ...]:
 def _build_start(init: Any, p: int, m: int, is_covariance: bool) -> Start | None:
     """Return the start that `init` stands for, for p samples and m components; None for promising columns.
 
-    Points, (p, m), become a NumPy array in float64 and need not be normalised: `UserStart` makes them feasible, in the
-    dtype and memory of the matrix. A covariance has no samples, hence no points.
+    `init` is the option as the user gave it: None, "largest_norm", or points, (p, m), which become a NumPy array in
+    float64 and need not be normalised: `UserStart` makes them feasible, in the dtype and memory of the matrix. A
+    covariance has no samples, hence no points. Raise ValueError for anything else, and for a point that is zero or not
+    finite.
     """
     if init is None:
         return None
@@ -485,20 +524,24 @@ def get_constructor_params(estimator: object) -> dict[str, Any]:
     """Return the constructor parameters of an estimator by name.
 
     It equals `get_params(deep=False)` without the inspection of the signature, which takes 0.2 ms. It relies on other
-    attributes beginning or ending with an underscore.
+    attributes beginning or ending with an underscore. The dictionary is new, its values are not copied.
     """
     return {name: value for name, value in vars(estimator).items() if name[0] != "_" != name[-1]}
 
 
 def make_random_state(state: Any) -> np.random.RandomState:
-    """Return the random generator of a seed; None stands for a fixed seed, and a generator is returned itself."""
+    """Return the random generator of a seed; None stands for the seed 0, and a `RandomState` is returned itself.
+
+    Raise ValueError for anything but None, an int or a `RandomState`.
+    """
     return np.random.RandomState(0) if state is None else check_random_state(state)
 
 
 def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
     """Return one value per component, from one value for all or a list of m values.
 
-    The values are not checked, but NumPy scalars in a list become Python objects; None and text count as one value.
+    The values are not checked, but NumPy scalars in a list become Python objects; None and text count as one value. A
+    list of another length raises ValueError, which names the parameter `name`.
     """
     if is_sequence(value):
         values = to_python_list(value)
@@ -512,7 +555,10 @@ def expand_per_component(value: Any, name: str, m: int) -> list[Any]:
 
 
 def check_option(value: Any, name: str, options: tuple[Any, ...]) -> Any:
-    """Return the value as a Python object; raise unless it is one of the options, of the same type: 1 is not True."""
+    """Return the value as a Python object; raise unless it is one of the options, of the same type: 1 is not True.
+
+    A NumPy scalar is compared as a Python object. The error is a ValueError that names the parameter `name`.
+    """
     option_value = to_python(value)
     if not any(
         option_value is option or (type(option_value) is type(option) and option_value == option) for option in options

@@ -22,7 +22,8 @@ from gpower.validation.checks import ComponentModelMixin
 class UnwrappedModel:
     """A model that finds components, and the pipeline that ends with it, if it is a step of one.
 
-    The model may also be any other object, such as loadings alone; only `unwrap_fitted` checks it.
+    The model may also be any other object, such as loadings alone; only `unwrap_fitted` checks it. Models of this
+    package are instances of `ComponentModelMixin`; fitted ones have `components_`, (n_components, n_features).
 
     Examples
     --------
@@ -43,8 +44,10 @@ class UnwrappedModel:
     def unwrap(cls, model: Any) -> UnwrappedModel:
         """Return the model itself, or a copy of the last step of a pipeline that finds components, with names.
 
-        The copy is shallow and shares its arrays; the names that it gets are not set on the user's model. Steps after
-        it are dropped. Raise TypeError if the pipeline has no such step.
+        A model that is not a pipeline is returned itself. The copy is shallow and shares its arrays; if it is fitted
+        without names and the earlier steps can tell theirs, it gets `feature_names_in_`, (n_features,) of dtype object,
+        which is not set on the user's model. Of several steps that find components the last counts, and steps after it
+        are dropped from `pipeline`. Raise TypeError if the pipeline has no such step.
         """
         if not isinstance(model, Pipeline):
             return cls(model)
@@ -61,7 +64,11 @@ class UnwrappedModel:
 
     @classmethod
     def unwrap_fitted(cls, model: Any) -> UnwrappedModel:
-        """Return the unwrapped model; raise unless it is fitted, by scikit-learn's NotFittedError or TypeError."""
+        """Return the unwrapped model, which has `components_`.
+
+        Raise scikit-learn's NotFittedError for an estimator that is not fitted, and TypeError for any other object
+        without `components_` and for a pipeline without a model of this package.
+        """
         unwrapped = cls.unwrap(model)
         if isinstance(unwrapped.model, BaseEstimator):
             check_is_fitted(unwrapped.model)
@@ -74,13 +81,15 @@ class UnwrappedModel:
     def apply_earlier_steps(self, X: Any) -> Any:
         """Return X transformed by the steps before the model; X itself without a pipeline or earlier steps.
 
-        X is what the pipeline takes, samples × variables; the steps must be fitted.
+        X is what the pipeline takes, samples × variables; the steps must be fitted. The result is what the last of them
+        returns, such as an array or a frame.
         """
         return X if self.pipeline is None or len(self.pipeline) == 1 else self.pipeline[:-1].transform(X)
 
     def compute_scores(self, X: Any) -> Array:
-        """Return the scores of samples, (n_samples, n_components), by the whole pipeline, or by the model alone.
+        """Return the scores of samples, (n_samples, n_components), by the steps up to the model, or by the model alone.
 
-        X is what the pipeline takes, samples × variables; all steps must be fitted.
+        X is what the pipeline takes, samples × variables; all steps must be fitted. The scores are a NumPy array, also
+        if the model returns a frame.
         """
         return np.asarray((self.model if self.pipeline is None else self.pipeline).transform(X))

@@ -2,6 +2,43 @@
 
 `read_estimator_input` checks the data and names the variables; `EstimatorInput.prepare` builds the operator with the
 means and scales that it applies, and checks that all entries are finite.
+
+Terms: data are n_samples × n_features, or a covariance, n_features × n_features. A `Container` stores them: `shape`,
+`dtype`, `is_sparse`, `is_on_device`, `is_remote` (read in blocks); `storage_description` is where they are, empty in
+host memory, also of a sparse matrix. A `BlockMatrix` is a container that is read in blocks: ``take_rows(idx)`` are some
+rows as an array or a CSR matrix, idx being increasing, ``take(idx).A`` some columns; `fits_in_memory`, `memory_limit`
+(bytes) and `memory_excess_message` (a clause with the remedy). An `Operator` is the centred, scaled, weighted matrix A
+through products, in the dtype and memory of the data; as a `Covariance` it has no samples. `Moments` have `mean`,
+`scale` and `column_norms`, (n_features,), in float64, where the data are; the norms are those of A, exactly zero for
+constant columns. ``as_operator(X, …)`` returns both; `reduce_tall` allows a covariance in place of tall data.
+
+A `FitSpec` is the specification of a fit: `needs_samples`; ``estimate_passes(n)``, products with the matrix;
+and `sparsity`, whose ``penalty_family.support_rules`` are rules on the variables or None, and whose `sample_set` has
+``compute_max_correlations(operator)``, (n_features,), in the memory of the matrix. `RunningMoments` are means and
+scatter matrices of samples, in float64 on the host: ``from_batch(X, weight)``, ``merge(other)``, a new object,
+``to_float64()``, and ``to_operator(center, scale)``, a `Covariance` and moments; `scatter`, (n_features, n_features).
+
+`Covariates` and `CovariateVariables` (for a covariance) are what is removed from the variables: ``regress(container,
+weight, center)`` is a `CovariateRegression`, with `residuals`, a container or an array, and `encoding`, with the names
+of the encoded covariates; its ``compute_residuals(weight, center)`` has them as an array. ``balance(weight)`` are
+weights with which batches have equal weight, or raises ValueError; ``predict_missing(X, center)`` is a copy of X
+without NaN. Checks raise ValueError (`check_table` also TypeError) that name the variable. ``check_sample_weight(w, n,
+dtype)`` returns None or a NumPy array, (n,), in that dtype, finite, non-negative and not all zero.
+
+``check_finite(X, names, sums)`` looks for entries that are not finite, at once if `sums`, (n_features,), are finite;
+``check_range(norms, names, dtype)`` for norms that are too large or small; ``check_int(value, name, minimum)`` and
+``check_option(value, name, options)`` return the value. ``get_constructor_params(estimator)`` are its parameters by
+name; ``resolve_solver(params)`` is a new dictionary with a `Solver` as `solver`, an object with `init` and
+`accumulate_dtype`; ``build_fit_spec(params, shape, names)`` is a `FitSpec`. ``VariableRules.from_params`` has
+`cardinality_range`. ``read_covariates(…)`` are covariates and then batches, as columns with `values`, (n_samples,);
+``CovariateEncoding.from_columns(columns).encode(columns)``, (n_samples, c), float64, are the encoded ones;
+``CovariateVariables.find(selectors, names, n)`` are variables of a covariance. ``compute_variance_ratio(moments,
+standardized)`` of a regression is the share of the variance that was removed. ``impute(X, rank, …)`` has `X`, a filled
+copy, and `note`. ``detect_matrix_kind(X, same_names)`` is "correlation", "covariance" or "".
+``compute_container_moments(X, center, scale, w, counter)`` are `Moments`; ``compute_moments_by_part(X, moments, part,
+count)`` are `RunningMoments`, one per part, to which ``append_columns(moments, X, C, part)`` adds columns C.
+``to_host(v)`` is v as a NumPy array, ``format_variable_name(j, names)`` how a message names variable j, and
+``warn(message, category)`` warns at the line of the user.
 """
 
 from __future__ import annotations
@@ -137,7 +174,10 @@ class PreparedData:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Return the notes on the data, one message each: changes, and constant columns."""
+        """Return the notes on the data, one message each: changes, the share of the covariates, and constant columns.
+
+        At most one message is about constant columns, which names the first three. Norms on a device are transferred.
+        """
         notes = self.preprocessing_notes
         if self.covariates is not None:
             names = ", ".join(dict.fromkeys(self.covariates.encoding.names))
@@ -204,7 +244,11 @@ class EstimatorInput:
         return (int(self.X.shape[0]), int(self.X.shape[1]))
 
     def select_samples(self, idx: Array) -> EstimatorInput:
-        """Return the input with the samples `idx` only, (q,) of int on the host; a copy in memory."""
+        """Return the input with the samples `idx` only, (q,) of int on the host; a copy in memory.
+
+        Their order is that of `idx`, which must be increasing for data in blocks. Names of the samples stay those of
+        all of them, and covariates that are variables are dropped: it is not for a covariance.
+        """
         X = self.X[idx] if self.block_matrix is None else self.block_matrix.take_rows(idx)
         covariates = self.covariates.select_samples(idx) if isinstance(self.covariates, Covariates) else None
         return replace(self, X=X, covariates=covariates)
@@ -230,9 +274,10 @@ class EstimatorInput:
         return replace(self, covariates=found)
 
     def load_into_memory(self, reason: str) -> EstimatorInput:
-        """Return the input in the memory of this machine; raise with the `reason` if it does not fit.
+        """Return the input in the memory of this machine; raise ValueError with the `reason` if it does not fit.
 
-        An array on a device is not transferred: it raises too.
+        An array on a device is not transferred: it raises too. Data in host memory are returned as they are, those in
+        blocks as a NumPy array, if the container says that they fit.
         """
         if not self.container.storage_description:
             return self
@@ -256,7 +301,8 @@ class EstimatorInput:
     def build_fit_specs(self, *variants: Mapping[str, Any]) -> list[FitSpec]:
         """Return the specification of a fit to these data, or one per variant of the estimator's parameters.
 
-        A variant contains only the parameters that differ. ``n_components="auto"`` must be replaced by a number.
+        A variant contains only the parameters that differ. ``n_components="auto"`` must be replaced by a number. Raise
+        ValueError for parameters that are not valid, and for rules on the variables of data on a device.
         """
         fit_specs = [
             build_fit_spec({**self.params, **variant}, self.shape, self.feature_names) for variant in variants or ({},)
@@ -276,8 +322,10 @@ class EstimatorInput:
         """Return the input with missing entries imputed if requested, and in memory if a certificate follows.
 
         `rank` is the number of components of the imputation model, by default as many as are fitted; 0 fills in means.
-        With ``missing="error"`` missing entries stay: `prepare` raises for them. Raise ValueError if the kind of data
-        does not allow what the parameters ask for.
+        With ``missing="error"`` missing entries stay: `prepare` raises for them. X is not changed; an imputed table is
+        a new array in its dtype, with a note in place of earlier ones. Raise ValueError if the kind of data does not
+        allow what the parameters ask for, and for infinite entries, or a row or column without an entry, of a table
+        that is imputed.
         """
         if self.params["certify"] and self.container.storage_description and not self.container.is_on_device:
             return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
@@ -306,7 +354,9 @@ class EstimatorInput:
 
         With covariates a missing entry is what they predict, so that its residual is zero. An imputation by components
         would introduce correlations that permuted tables do not have, so that components of pure noise would look
-        significant.
+        significant. A table in blocks that is too large is replaced by a random subset of its samples, with a warning.
+        X of the result is a NumPy array, maybe the given one, with finite entries only. Raise ValueError for a
+        covariance, and for data that are too large or on a device.
         """
         if self.params["covariance"] is not None:
             raise ValueError(
@@ -333,7 +383,9 @@ class EstimatorInput:
     def _subsample_for_permutation(self) -> EstimatorInput:
         """Return a random subset of the samples of a table in blocks, as many as can be permuted in memory.
 
-        All samples are loaded if they fit; raise ValueError if too few would, or if the table is on a device.
+        All samples are loaded if as many can be permuted, or if fewer than MIN_PERMUTED_SAMPLES could be, which raises
+        ValueError if they do not fit; so does a table on a device. The samples are drawn with a fixed seed and keep
+        their order.
         """
         (p, n), blocks = self.shape, self.block_matrix
         n_drawn = 0 if blocks is None else int(blocks.memory_limit / (BYTES_PER_PERMUTED_ENTRY * n))
@@ -411,7 +463,7 @@ class EstimatorInput:
         """Return the sample weights, adjusted so that batches have equal weight if the parameter `balance` is set.
 
         `sample_weight` is what the user gave, which is returned unchanged without `balance`; otherwise it is checked,
-        and the result is (n_samples,) in float64 on the host.
+        and the result is (n_samples,) in float64 on the host. Raise ValueError without batches.
         """
         if not self.params["balance"]:
             return sample_weight
@@ -423,7 +475,8 @@ class EstimatorInput:
         """Return the regression of the variables on the covariates; None without covariates.
 
         `weight`, (n_samples,) or None, comes from `check_sample_weight`. Entries of X that are not finite make the
-        residuals of their columns not finite, without a warning.
+        residuals of their columns not finite, without a warning. The residuals of a small table are an array, otherwise
+        a container. Raise ValueError if the covariates predict all samples exactly.
         """
         if self.covariates is None:
             return None
@@ -450,8 +503,9 @@ class EstimatorInput:
         """Build the operator; entries that are not finite make the norms of their columns not finite.
 
         It is the operator of the data or, with a `regression` on covariates, of its residuals.
-        `weight`, (n_samples,), comes from `check_sample_weight`. `reduce` allows tall data to be replaced by their
-        covariance. `moments` are those of an earlier call with the same weights, and save a pass.
+        `weight`, (n_samples,) or None, comes from `check_sample_weight`; it has no effect on a precomputed covariance.
+        `reduce` allows tall data to be replaced by their covariance. `moments` are those of an earlier call with the
+        same weights, also in another dtype, and save a pass. The operator has the dtype of the table.
         """
         with np.errstate(all="ignore"):
             return as_operator(
@@ -466,9 +520,11 @@ class EstimatorInput:
             )
 
     def _validate_covariance(self, sample_weight: Any) -> tuple[EstimatorInput, tuple[str, ...]]:
-        """Return the input and notes on its changes; raise unless it is a covariance matrix.
+        """Return the input and notes on its changes, one sentence each; raise ValueError unless it is a covariance.
 
-        The matrix must be dense and in host memory, without sample weights. See `check_covariance` for what is changed.
+        The matrix must be dense, in host memory, finite, square, symmetric and positive semidefinite, and there must be
+        no sample weights. X is not changed: the result has X itself or, if negligible negative eigenvalues were set to
+        zero, a copy in its dtype.
         """
         stored = self.container.is_sparse or bool(self.container.storage_description)
         if stored or sample_weight is not None:
@@ -481,7 +537,7 @@ class EstimatorInput:
         """Return whether the covariance suffices for the fits, and costs less than the passes that they will make.
 
         `fit_specs` are those of the fits that will use the operator. Without any the answer is no, unless the data are
-        remote and have few variables.
+        remote and have at most MAX_REMOTE_GRAM_VARIABLES variables. It is no if any fit needs the samples.
         """
         n = self.shape[1]
         n_passes = sum(spec.estimate_passes(n) for spec in fit_specs)
@@ -495,8 +551,10 @@ class EstimatorInput:
         """Return the moments of this batch and the `earlier` ones, and the input of a fit to all their samples.
 
         The operator is a covariance without samples, in the dtype of the first batch. `earlier`, from a batch of the
-        same variables, is not changed. Missing entries are not imputed. Raise ValueError if an entry is not finite, if
-        the parameters need the samples, or if there are too many variables.
+        same variables, is not changed; None stands for no samples. `sample_weight` is what the user gave for this
+        batch. Missing entries are not imputed. Raise ValueError if an entry is not finite, if the parameters need the
+        samples, if there are more than MAX_STREAM_FEATURES variables, or if a required variable does not vary in all
+        samples.
         """
         params, n = self.params, self.shape[1]
         has_points = not isinstance(params["solver"].init, str | None)
@@ -531,7 +589,8 @@ class EstimatorInput:
         """Compute the moments of each part of the samples in two passes; raise if an entry is not finite.
 
         `part`, (n_samples,) of int on the host, contains for each sample the index of its part, 0 to count − 1; no part
-        is empty. Samples have no weights here. Encoded covariates follow the variables as further columns.
+        is empty. Samples have no weights here. Encoded covariates follow the variables as further columns. Missing
+        entries are imputed before if the parameters say so. The result has the moments of part i at index i.
         """
         data = (self.to_float64() if self._is_small_array else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
@@ -546,8 +605,9 @@ class EstimatorInput:
 def check_required_variables(fit_specs: Sequence[FitSpec], norms: Array, names: Array | None) -> None:
     """Raise if a required variable is constant; without specifications or rules, nothing is checked.
 
-    `norms`, (n_features,), are the `column_norms` of the moments. Only the first specification is read: those of a grid
-    have the same rules.
+    `norms`, (n_features,), are the `column_norms` of the moments, on the host if there are rules. `names`,
+    (n_features,), are those of the variables, or None. Only the first specification is read: those of a grid have the
+    same rules. The error is a ValueError.
     """
     for rules in filter(None, (spec.sparsity.penalty_family.support_rules for spec in fit_specs[:1])):
         check_required_have_variance(rules, norms, names)
@@ -557,7 +617,9 @@ def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True
     """Return the checked data of `fit` or, with ``reset=False``, of `transform`; set or check number and names.
 
     The entries are not yet checked for missing values. With `reset` the estimator gets `n_features_in_` and, if the
-    data have names, `feature_names_in_`. Warn if the data look like a covariance or correlation matrix.
+    data have names, `feature_names_in_`, all different. Otherwise both are compared, which raises ValueError; the
+    estimator must be fitted. Parameters that it does not have are those of DATA_PARAM_DEFAULTS. Warn if the data look
+    like a covariance or correlation matrix.
     """
     params = DATA_PARAM_DEFAULTS | resolve_solver(get_constructor_params(estimator))
     table = check_table(estimator, X, reset=reset, memory_limit=params["memory_limit"])

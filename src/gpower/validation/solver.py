@@ -89,7 +89,7 @@ class Solver(BaseEstimator):
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the options that a file keeps: all but the callback."""
+        """Return the options that a file keeps, by name: all but the callback; `init` may be an array."""
         return {name: value for name, value in self.get_params(deep=False).items() if name != "callback"}
 
 
@@ -97,7 +97,7 @@ def restore_solver(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters of a model file with the options of the solver as a `Solver` again, in a new dictionary.
 
     `params` comes from the header of the file: `solver` is a dictionary of options, text, or missing. Raise TypeError
-    for an option that `Solver` does not have.
+    for an option that `Solver` does not have. Values are not checked; text such as "auto" stays text.
     """
     options = params.get("solver")
     return {**params, "solver": Solver(**options)} if isinstance(options, dict) else dict(params)

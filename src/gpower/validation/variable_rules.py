@@ -2,6 +2,25 @@
 
 Values without effect (groups of one variable, weights of one, empty lists) are dropped, so that the result is the same
 as without them.
+
+Terms: there are n variables and m components, and all arrays are NumPy arrays on the host. Variables are known by
+column number, from 0, or by name; the names of a table, text, are different from each other (its reader makes them so).
+Groups are numbered from 0 to g − 1; a group of a single variable without a label stands for the variable.
+
+`SupportRules` are the rules that a support must satisfy. An axis of length u has one column per component, or a single
+one for all; attributes may differ in u: `group_labels`, (n,) of int, or None if every variable is a group;
+`group_costs`, (g, u), float64; `required`, (g, u), and `excluded`, (n, u), of bool; `required_cost`, (u,), the sum of
+the costs of the required groups; `group_sizes`, (g, u) of int, the variables of a group that are not excluded.
+``from_groups(group_labels, costs, required, excluded)`` makes them, each group at cost one if `costs` is None.
+``select_unit(j)`` are those of component j alone, u = 1; ``mask_excluded(C)`` is C, (n, m), with zeros for excluded
+variables; ``group_norms_sq(C)`` are the sums of squares of groups, (g, m); ``broadcast_to_variables(values)`` turns
+(g, m) into (n, m).
+
+``find_column(selector, column_by_name, n)`` of `_utils.text` returns the column that an int from 0 to n − 1 selects, or
+else one whose name is ``str(selector)``; None if there is none. ``get_variable_name(j, names)`` returns the name of a
+variable, x0, x1, … if `names` is None. `format_names` joins the first names of a list. ``is_number(value, kind)`` says
+whether a value is of a kind of number and not a bool, `is_sequence` whether it is iterable and not text;
+`to_python_list` makes a list, with NumPy scalars as Python objects. A `WarningSpec` is a pair of message and class.
 """
 
 from __future__ import annotations
@@ -20,6 +39,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
+from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE
 from gpower.penalties.support_rules import SupportRules
 from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python_list
 
@@ -45,7 +65,11 @@ class VariableGroups(NamedTuple):
 
 
 class PenaltyWeights(NamedTuple):
-    """Weights of the variables, (n_features,), and of groups given by label, (n_groups,), NaN for the other groups."""
+    """Weights of the variables, (n_features,), and of groups given by label, (n_groups,), NaN for the other groups.
+
+    Both are in float64, finite and non-negative where they are not NaN. The variables of a group with a weight of its
+    own have weight one here.
+    """
 
     variables: Array
     groups: Array
@@ -53,16 +77,23 @@ class PenaltyWeights(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class VariableRules:
-    """Rules on the variables of the components, as the user gave them.
+    """Rules on the variables of the components, as the user gave them; properties read and check them.
+
+    Every property and method that reads one of the four parameters raises ValueError if that is not valid.
 
     Attributes
     ----------
     n_features, n_components : int
         Numbers of variables and of components.
     feature_names : sequence of str or None
-        Names of the variables.
-    groups, include, exclude, penalty_weights
-        As in `GPower`.
+        Names of the variables, all different.
+    groups
+        One label per variable, a dictionary from variables to labels, or None. A label is hashable; None, NaN and blank
+        text are no label.
+    include, exclude
+        A variable, a list of variables for all components, or a list of such lists, one per component; or None.
+    penalty_weights
+        One non-negative number per variable, a dictionary from variables or labels of groups to numbers, or None.
     """
 
     n_features: int
@@ -87,7 +118,7 @@ class VariableRules:
 
     @property
     def active_params(self) -> list[str]:
-        """Return the names of the parameters that have an effect."""
+        """Return the names of the parameters that have an effect, in the order of VARIABLE_RULE_NAMES."""
         has_effect = {
             "groups": self.group_indices is not None,
             "include": any(part.size for part in self.included_columns),
@@ -98,18 +129,20 @@ class VariableRules:
 
     @cached_property
     def _column_by_name(self) -> dict[str, int]:
-        """Return the column of each name."""
+        """Return the column number of each name, as text; empty without names. Of equal names the last counts."""
         return {} if self.feature_names is None else {str(name): j for j, name in enumerate(self.feature_names)}
 
     def format_variable(self, j: int) -> str:
         """Return how a message names variable j: its quoted name, or its column number."""
         return format_variable_name(j, self.feature_names)
 
-    def find_column(self, variable: Any, parameter: str) -> int:
+    def locate_variable(self, variable: Any, parameter: str) -> int:
         """Return the column, from 0, of a variable given by name or column number.
 
-        A number that is no column is looked up as a name. Raise ValueError, which names the `parameter` that contains
-        the variable, if there is no such variable.
+        An int from 0 to n − 1, also of NumPy, is a column number. Everything else (a negative or larger number, a bool,
+        a float, text such as "3") is looked up as a name, by its `str`: so "3" is a variable only if it has that name,
+        and True only if it is called "True". Raise ValueError, which names the `parameter` that contains the variable,
+        if there is no such variable.
         """
         column = find_column(variable, self._column_by_name, self.n_features)
         if column is not None:
@@ -127,7 +160,12 @@ class VariableRules:
 
     @cached_property
     def variable_groups(self) -> VariableGroups:
-        """Return the groups of all variables; raise ValueError if `groups` is not valid."""
+        """Return the groups of all variables; raise ValueError if `groups` is not valid.
+
+        Equal labels make a group, by Python's equality and hash, so that 1 and 1.0 are one label and 1 and "1" are two.
+        A variable without a label is a group of its own. Not valid are labels that cannot be hashed, groups that leave
+        all variables without a label, and a single group of several variables.
+        """
         given = self._read_labels()
         indices, labels = np.zeros(self.n_features, np.intp), list[Any]()
         number_by_label: dict[Any, int] = {}
@@ -152,11 +190,15 @@ class VariableRules:
         return VariableGroups(indices, labels)
 
     def _read_labels(self) -> list[Any]:
-        """Return one label per variable, not checked; None for those that a dictionary does not name."""
+        """Return one label per variable, not checked; None for those that a dictionary does not name.
+
+        If a dictionary names a variable twice, by name and column, the last entry counts. Raise ValueError if `groups`
+        is neither a list of n entries nor a dictionary of known variables.
+        """
         labels: list[Any] = [None] * self.n_features
         if isinstance(self.groups, Mapping):
             for variable, label in self.groups.items():
-                labels[self.find_column(variable, "groups")] = label
+                labels[self.locate_variable(variable, "groups")] = label
         elif self.groups is not None:
             if not is_sequence(self.groups):
                 raise ValueError(
@@ -172,7 +214,7 @@ class VariableRules:
 
     @property
     def group_indices(self) -> Array | None:
-        """Return the number of each variable's group, (n,); None if every variable is a group of its own."""
+        """Return the number of each variable's group, (n,) of int; None if every variable is a group of its own."""
         return None if self.n_groups == self.n_features else self.variable_groups.indices
 
     @property
@@ -181,14 +223,14 @@ class VariableRules:
         return len(self.variable_groups.labels)
 
     def format_group(self, g: int) -> str:
-        """Return how a message names group g: its label, or the name of a variable without a group."""
+        """Return how a message names group g, from 0: the `repr` of its label, or the name of its only variable."""
         indices, labels = self.variable_groups
         return self.format_variable(int(np.argmax(indices == g))) if labels[g] is None else repr(labels[g])
 
     def rank_groups(self, z: Array) -> list[Any]:
         """Return the labels of the groups that loadings z, (n,), use, sorted by decreasing sum of squares.
 
-        A variable without a group appears under its name.
+        A variable without a label appears under its name. Of equal sums the group with the lower number comes first.
         """
         indices, labels = self.variable_groups
         squares = np.bincount(indices, z * z, minlength=len(labels))
@@ -200,7 +242,11 @@ class VariableRules:
 
     @property
     def cardinality_range(self) -> tuple[int, int]:
-        """Return the smallest and largest number of variables, or of groups, that every component can have."""
+        """Return the smallest and largest number of variables, or of groups if there are groups, of a component.
+
+        The smallest is the largest number of required groups of any component, at least one; the largest is the least
+        number of groups with a variable that is not excluded.
+        """
         rules = self.build_support_rules()
         if rules is None:
             return 1, self.n_features
@@ -210,12 +256,12 @@ class VariableRules:
 
     @cached_property
     def included_columns(self) -> list[Array]:
-        """Return the columns that each component must use: an array of increasing int for each of them."""
+        """Return the columns that each component must use: for each an array of different int, increasing, or empty."""
         return self._read_column_lists("include")
 
     @cached_property
     def excluded_columns(self) -> list[Array]:
-        """Return the columns that each component must not use: an array of increasing int for each of them."""
+        """Return for each component the columns that it must not use: an array of different int, increasing."""
         return self._read_column_lists("exclude")
 
     def find_unused_includes(self, Z: Array) -> list[list[str]]:
@@ -241,10 +287,11 @@ class VariableRules:
             )
 
     def _read_column_lists(self, parameter: str) -> list[Array]:
-        """Return the columns that `parameter` names, for each component, each an array of increasing int.
+        """Return the columns that `parameter` names: m arrays of different int, increasing, possibly empty.
 
-        `parameter` is "include" or "exclude". Raise ValueError unless its value is a name, a column number, or a list
-        of these for all components or for each of them.
+        `parameter` is "include" or "exclude". Its value is a name, a column number, a list of these for all components,
+        or m such lists, one for each; None and an empty list name none. Raise ValueError for any other value, such as a
+        dictionary or a list of variables and lists, and for a variable that does not exist.
         """
         given = getattr(self, parameter)
         given = [given] if isinstance(given, str | Integral) else [] if given is None else given
@@ -262,12 +309,18 @@ class VariableRules:
                 f"one list for all components, or {self.n_components}."
             )
         lists = entries if n_nested else [entries]
-        columns = [np.unique(np.array([self.find_column(each, parameter) for each in part], np.intp)) for part in lists]
+        columns = [
+            np.unique(np.array([self.locate_variable(each, parameter) for each in part], np.intp)) for part in lists
+        ]
         return columns if n_nested else columns * self.n_components
 
     @cached_property
     def weights(self) -> PenaltyWeights | None:
-        """Return the weights of the variables and of the groups; None if all are one."""
+        """Return the weights of the variables and of the groups; None if all variables have one and no group is named.
+
+        Raise ValueError if a weight is negative or not a finite number, or if all that count are zero: those of named
+        groups, and those of the variables of the other groups.
+        """
         given = self.penalty_weights
         if given is None:
             return None
@@ -285,7 +338,11 @@ class VariableRules:
         return None if np.all(weights.variables == 1) and not is_named.any() else weights
 
     def _read_weights_in_order(self, given: Any) -> Array:
-        """Return the weights of all variables, (n,), given in the order of the columns; raise unless they are valid."""
+        """Return the weights of all variables, (n,) in float64, given in the order of the columns.
+
+        Raise ValueError unless `given` is an iterable of n finite, non-negative numbers; bool and text are none. The
+        result may be the array `given` itself.
+        """
         try:
             is_vector = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "fiu"
             weights = np.asarray(given if is_vector else [_to_float_or_nan(value) for value in given], np.float64)
@@ -304,8 +361,11 @@ class VariableRules:
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
         """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence.
 
-        The arrays of `weights` are changed in place: those of variables come filled with ones, those of groups with
-        NaN, which stays where no label is given.
+        `given` maps keys to weights. A key that equals a label is that group, also its `str` if the label is a number
+        and no variable has that name; every other key is a variable. The arrays of `weights` are changed in place:
+        those of variables come filled with ones, those of groups with NaN, which stays where no label is given. Without
+        groups of several variables, a label stands for its only variable. Raise ValueError for an unknown key, a weight
+        that is not valid, and a variable with a weight other than one whose group is named too.
         """
         indices, labels = self.variable_groups
         group_by_label = {label: g for g, label in enumerate(labels) if label is not None}
@@ -315,7 +375,7 @@ class VariableRules:
         for key, value in given.items():
             g = group_by_label.get(key)
             if g is None:
-                j = self.find_column(key, "penalty_weights")
+                j = self.locate_variable(key, "penalty_weights")
                 weights.variables[j] = _check_penalty_weight(value, self.format_variable(j))
             else:
                 owner = weights.variables if self.group_indices is None else weights.groups
@@ -328,9 +388,10 @@ class VariableRules:
             )
 
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
-        """Return the rules that a support must satisfy; None if all supports are allowed.
+        """Return the rules that a support must satisfy; None if no parameter has an effect.
 
-        Raise ValueError if a variable is both included and excluded, or if all variables are excluded.
+        A group is required if one of its variables is included. Raise ValueError if a variable is both included and
+        excluded in a component, or if all variables are excluded from one.
 
         Parameters
         ----------
@@ -359,8 +420,9 @@ class VariableRules:
     def _compute_group_costs(self, excluded: Array, sum_weights: bool) -> Array:
         """Return the costs of the groups, (n_groups, u), from the weights of their variables that are not excluded.
 
-        `excluded`, (n_features, u), marks variables of each component, with u = 1 if it is the same for all. A weight
-        that is given to a group by its label is its cost.
+        `excluded`, (n_features, u) of bool, marks variables of each component, with u = 1 if it is the same for all.
+        The cost is the sum of these weights with `sum_weights`, otherwise the root of the sum of their squares; zero if
+        all are excluded. A weight that is given to a group by its label is its cost. The result is in float64.
         """
         weights = self.weights or PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
         allowed = np.where(excluded, 0.0, weights.variables[:, None])
@@ -373,8 +435,12 @@ class VariableRules:
     def check_levels(self, support_rules: SupportRules, levels: Sequence[float], parameter: str) -> None:
         """Raise if the required variables exceed a level, or if the allowed variables cannot reach it.
 
-        `support_rules` are those of `build_support_rules`; `levels`, one per component, are those of the `parameter`,
-        "cardinality" or "budget": numbers of groups, or sums of weights.
+        `support_rules` are those of `build_support_rules`, with cost one for every group for a cardinality and with
+        `sum_weights` for a budget; each component has a group that is not excluded. `levels`, one per component, are
+        those of the `parameter`, "cardinality" or "budget": numbers of groups, or sums of weights. A required cost may
+        exceed a level by the share RELATIVE_COST_TOLERANCE. Raise ValueError for the first component without a support:
+        its required groups cost more than the level, a cardinality exceeds the number of groups with variables that are
+        not excluded, or a budget is below the cost of the cheapest of these.
         """
         what = "groups" if self.group_indices is not None else "variables"
         is_count = parameter == "cardinality"
@@ -382,7 +448,7 @@ class VariableRules:
             unit = support_rules.select_unit(j)
             required = np.flatnonzero(unit.required[:, 0])
             usable = unit.group_sizes[:, 0] > 0
-            if unit.required_cost[0] > level * (1 + 1e-9):
+            if unit.required_cost[0] > level * (1 + RELATIVE_COST_TOLERANCE):
                 names = format_names([self.format_group(int(g)) for g in required])
                 cost = f"{required.size} {what}" if is_count else f"a cost of {unit.required_cost[0]:g}"
                 raise ValueError(
@@ -403,8 +469,9 @@ class VariableRules:
 def check_required_have_variance(support_rules: SupportRules, norms: Array, names: FeatureNames) -> None:
     """Raise ValueError if a required variable, or all variables of a required group, are constant.
 
-    `norms`, (n_features,) on the host, are those of the centred columns, exactly zero for constant ones. `names`,
-    (n_features,), are those of the variables, or None.
+    `support_rules` are those of all n variables. `norms`, (n,) on the host, are those of the centred columns, exactly
+    zero for constant ones. `names`, (n,), are those of the variables, or None. Excluded variables of a required group
+    do not count as varying.
     """
     is_constant = support_rules.group_norms_sq(support_rules.mask_excluded(norms[:, None])) == 0
     columns = np.flatnonzero(support_rules.broadcast_to_variables(support_rules.required & is_constant).any(axis=1))
@@ -416,8 +483,9 @@ def check_required_have_variance(support_rules: SupportRules, norms: Array, name
 def _convert_series_to_dict(value: Any, parameter: str) -> Any:
     """Return a pandas Series with text as index as a dictionary by name; return every other value unchanged.
 
-    `value` is what the user gave as `parameter`. Raise ValueError for a frame of several columns, and for a Series with
-    the same name twice.
+    `value` is what the user gave as `parameter`. A Series whose index is not all text, such as 0, 1, 2, …, is returned
+    itself: its values are read in the order of the columns. Raise ValueError for a frame, whatever its number of
+    columns, and for a Series with the same name twice.
     """
     if not hasattr(value, "to_dict") or not hasattr(value, "index"):
         return value
@@ -434,7 +502,7 @@ def _convert_series_to_dict(value: Any, parameter: str) -> Any:
 def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
     """Return a mask, (size, m) of bool, of the indices in each of m lists; (size, 1) if all lists are equal.
 
-    `lists` are arrays of int below `size`, one per component, at least one.
+    `lists` are m ≥ 1 arrays of int from 0 to size − 1, possibly empty, one per component.
     """
     lists = lists[:1] if all(np.array_equal(lists[0], each) for each in lists) else lists
     masks = np.zeros((size, len(lists)), bool)
@@ -444,7 +512,7 @@ def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
 
 
 def _to_float_or_nan(value: Any) -> float:
-    """Return a number as a float, and NaN for anything else."""
+    """Return a real number, also of NumPy, as a float, and NaN for anything else, a bool included."""
     return float(value) if is_number(value, Real) else float("nan")
 
 

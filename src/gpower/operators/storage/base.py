@@ -19,7 +19,9 @@ scales it. A container implements:
 
 and the attributes that say whether it is sparse or remote and how many columns may be gathered. Arrays that a method
 takes and returns are where the matrix is, on the host or a device, except that index arrays and sample weights of sums
-are on the host. Sample weights, (n_samples,), are None for ones; no method changes its arguments. The base class
+are on the host. Matrices that a method multiplies are in the dtype of X, and so are products; index arrays are of int,
+different and in any order unless stated otherwise. Sample weights, (n_samples,), are non-negative, not all zero, and
+None for ones; no method changes its arguments. The base class
 derives the rest. A new type of data needs one such class and a function registered with `gpower.operators.register`.
 """
 
@@ -186,14 +188,17 @@ class Container(ABC):
 
     @abstractmethod
     def to_dense(self) -> Array:
-        """Return all columns as an array, each contiguous; not to be written to."""
+        """Return all columns as an array, (n_samples, n_features), each contiguous; not to be written to."""
 
     def columns(self, idx: Array) -> Array:
         """Return the columns `idx`, (n_samples, |idx|), as a new array that the caller may change, each contiguous."""
         return self.take(idx).to_dense()
 
     def get_rows(self, idx: Array) -> Array:
-        """Return the rows `idx`, (|idx|, n_features), in the memory of the matrix; `idx` is increasing, on the host."""
+        """Return the rows `idx`, (|idx|, n_features), in the memory of the matrix; `idx` is increasing, on the host.
+
+        Not to be written to. Entries that are not finite make those of other rows in their column not finite.
+        """
         unit_vectors = np.zeros((self.shape[0], len(idx)), self.dtype)
         unit_vectors[idx, np.arange(len(idx))] = 1
         return self.transposed_times(self.to_backend(unit_vectors)).T
@@ -240,11 +245,14 @@ class Container(ABC):
 
     @abstractmethod
     def weighted_sums(self, weight: Array | None) -> Array:
-        """Compute the weighted sums of the columns, (n_features,), in float64."""
+        """Compute the weighted sums of the columns, (n_features,), in float64, where the matrix is."""
 
     @abstractmethod
     def squared_deviations(self, shift: Array, weight: Array | None) -> Array:
-        """Compute the weighted sum of (x − shift)² of every column, (n_features,), in float64, without cancellation."""
+        """Compute the weighted sum of (x − shift)² of every column, (n_features,), in float64, without cancellation.
+
+        `shift`, (n_features,), is where the matrix is, of any float dtype; it may be rounded to that of X.
+        """
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,), in float64.
@@ -287,7 +295,10 @@ class Container(ABC):
         return ColumnMoments(mean, self.deviation_norms(mean, weight), 1.0)
 
     def deviation_norms(self, mean: Array, weight: Array | None = None) -> Array:
-        """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), without cancellation."""
+        """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), in float64, without cancellation.
+
+        `mean`, (n_features,), is where the matrix is; it need not be the mean.
+        """
         return np.sqrt(self.squared_deviations(mean, weight))
 
     @abstractmethod
@@ -310,12 +321,13 @@ class Container(ABC):
         """Compute the scores (X − mean) @ loadings, (n_samples, m).
 
         `loadings`, (n_features, m), are already divided by the scales of the columns; `mean` has shape (n_features,).
+        Both are where the matrix is, in its dtype, as the result is.
         """
         return self.times(loadings) - mean @ loadings
 
 
 def add_in_float64(terms: Iterable[Array]) -> Array:
-    """Add arrays of one shape in their order, at least one; the sum is in float64, a single array is returned as it is.
+    """Add arrays of one shape in their order, at least one; the sum is in float64, a single array is returned itself.
 
     The arrays belong to this function: the first may be overwritten.
     """
@@ -388,7 +400,7 @@ class InMemoryMatrix(Container):
     def locate_non_finite(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
         """Return row and column of the first entry that is not finite (with `allow_nan`, that is infinite), or None.
 
-        The first is meant row by row, or column by column without `by_row`.
+        The first is meant row by row, or column by column without `by_row`; of a sparse matrix among stored entries.
         """
         is_invalid = np.isinf(self.stored_values) if allow_nan else ~np.isfinite(self.stored_values)
         if not is_invalid.any():
@@ -427,11 +439,14 @@ class OnePassMoments(Container):
 
     @abstractmethod
     def estimate_column_centers(self, weight: Array | None) -> Array:
-        """Return a typical value of every column, (n_features,), which for a constant column is exactly its value."""
+        """Return a typical value of every column, (n_features,), which for a constant column is exactly its value.
+
+        It is in the dtype of X. Samples of weight zero should not count.
+        """
 
     @abstractmethod
     def select_reread(self, lost_columns: Array) -> ColumnReread:
-        """Return the columns to be read again: at least those of the mask `lost_columns`, (n_features,)."""
+        """Return the columns to be read again: at least those of the mask `lost_columns`, (n_features,), increasing."""
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns, (n_features,), in float64; `weight` is None for ones."""
@@ -465,7 +480,8 @@ class OnePassMoments(Container):
     ) -> tuple[Array, Array, Array]:
         """Compute means, squared norms of the deviations from them, and a mask of the columns whose norms lost digits.
 
-        All have shape (n_features,), as `shift` has, about which the sums are taken.
+        All have shape (n_features,), as `shift` has, about which the sums are taken. Means and squared norms are in
+        float64, the latter at least zero; the mask is of bool, true also for NaN.
         """
         sums, squares = self.shifted_sums(shift, weight)
         squared_norms = np.maximum(squares - sums**2 / total_weight, 0)

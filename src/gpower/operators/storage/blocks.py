@@ -8,6 +8,14 @@ that holds the block, so that the function must not depend on this process. A bl
 X, the matrix, has shape (n_samples, n_features). All arrays that methods take and return are NumPy arrays on the host:
 T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns; `mean` and `shift`
 have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
+
+Terms: a block, an `InMemoryMatrix`, has the methods of a container for its rows or columns; besides,
+``select_rows(idx)`` and ``take(idx)`` are containers of some rows or columns; ``copy_to_host()`` is its matrix as an
+array or a SciPy matrix on the host; ``head(q)`` are its first rows, dense; ``locate_non_finite()`` is row and column of
+its first entry, row by row, that is not finite, or None; ``to_backend(v)`` moves an array to where it is. `ShiftedSums`
+are Σw(x − shift) and Σw(x − shift)², `ColumnMoments` means, norms of the deviations from them, and passes.
+``wrap_in_memory(matrix)`` is the container of an array or a SciPy matrix. A `NonFiniteEntry` has `row`, `column` and
+``make_error(name)``, a ValueError.
 """
 
 from __future__ import annotations
@@ -151,8 +159,8 @@ class BlockMatrix(OnePassMoments):
     def _multiply_blocks(self, method: str, Y: Array, summed_axis: int) -> Array:
         """Compute a product that sums over rows (axis 0) or columns (axis 1), as a sum or concatenation over blocks.
 
-        `method` names the method of a block that multiplies it by Y or by its part of Y. Y has as many rows as X has
-        rows or columns along the summed axis.
+        `method` names the method of a block that multiplies it by Y or by its part of Y. Y, on the host in the dtype of
+        X, has as many rows as X has rows or columns along the summed axis; so is the product.
         """
         if self.axis == summed_axis:
             parts = [(method, Y[part]) for part in self.get_block_slices()]
@@ -160,7 +168,7 @@ class BlockMatrix(OnePassMoments):
         return np.concatenate(self.map_blocks(compute_on_block, self.repeat_arguments(method, Y)))
 
     def take(self, idx: Array) -> InMemoryMatrix:
-        """Return the columns `idx`, in that order and possibly none, in memory, dense or CSC."""
+        """Return the columns `idx`, in that order and possibly none, as a container in host memory, dense or CSC."""
         idx = np.asarray(idx)
         if idx.size == 0:
             empty = np.zeros((self.shape[0], 0), self.dtype)
@@ -198,12 +206,19 @@ class BlockMatrix(OnePassMoments):
         return self._join(self.map_blocks(lambda block, rows: block.select_rows(rows).copy_to_host(), arguments), "csr")
 
     def _concatenate_columns(self, arguments: Sequence[BlockArguments]) -> InMemoryMatrix:
-        """Return the concatenation of some columns of every block, given their indices within each block."""
+        """Return the concatenation of some columns of every block, given their indices within each block.
+
+        `arguments` has a tuple with one array of int for each block, or None; one block is not skipped. Blocks of rows
+        are put one below the other, blocks of columns side by side. Sparse columns are CSC.
+        """
         parts = self.map_blocks(lambda block, idx: block.take(idx).copy_to_host(), arguments)
         return wrap_in_memory(self._join(parts, "csc"))
 
     def _join(self, parts: list[DataBlock], sparse_format: str) -> DataBlock:
-        """Concatenate parts of all blocks in host memory, along `axis`, to an array or a sparse matrix in a format."""
+        """Concatenate parts of blocks in host memory, at least one, along `axis`, to an array or a sparse matrix.
+
+        The parts are arrays, or SciPy matrices if the matrix is sparse; `sparse_format` is "csr" or "csc".
+        """
         if self.is_sparse:
             return (sp.hstack if self.axis else sp.vstack)(parts, format=sparse_format)
         return np.concatenate(parts, axis=self.axis)
@@ -291,7 +306,11 @@ class BlockMatrix(OnePassMoments):
         return self._find_first_non_finite(self.map_blocks(InMemoryMatrix.locate_non_finite, self.repeat_arguments()))
 
     def _find_first_non_finite(self, positions: Sequence[tuple[int, int] | None]) -> NonFiniteEntry | None:
-        """Return the first entry that is not finite, given row and column of the first one in each block, or None."""
+        """Return the first entry that is not finite, in the order of the blocks, or None.
+
+        `positions` has one entry for each block: row and column within the block of its first such entry, or None. The
+        value of the entry is not looked up.
+        """
         for part, position in zip(self.get_block_slices(), positions, strict=True):
             if position is not None:
                 row, column = position
@@ -316,7 +335,8 @@ class BlockMatrix(OnePassMoments):
 def compute_on_block(block: InMemoryMatrix, method: str, *arguments: object) -> Array:
     """Return ``block.method(*arguments)`` on the host, wherever the block is; several arrays of a result are stacked.
 
-    Arrays among the arguments are on the host, and are moved to where the block is.
+    `method` is the name of a method. Arrays among the arguments are on the host, and are moved to where the block is. A
+    tuple of q arrays of one shape becomes an array with a first axis of length q.
     """
     moved = [block.to_backend(each) if isinstance(each, np.ndarray) else each for each in arguments]
     result = getattr(block, method)(*moved)
@@ -324,6 +344,10 @@ def compute_on_block(block: InMemoryMatrix, method: str, *arguments: object) -> 
 
 
 def _project_and_check(block: InMemoryMatrix, loadings: Array, mean: Array) -> tuple[Array, tuple[int, int] | None]:
-    """Return the scores of a block, and row and column of its first entry that is not finite, or None."""
+    """Return the scores of a block, and row and column of its first entry that is not finite, or None.
+
+    `loadings`, (n_features, m), and `mean`, (n_features,), are on the host in the dtype of the block, which has rows
+    with all columns. The scores, (n_rows, m), are on the host too.
+    """
     with np.errstate(all="ignore"):
         return compute_on_block(block, "project_samples", loadings, mean), block.locate_non_finite()

@@ -12,6 +12,26 @@ The products of `dask.array` would need fewer lines, but they are one task per b
 0.4 s and 3.5 s in 80 blocks. A block that came through a socket is often not aligned in memory, and NumPy copies it
 before each use: a product of 1250 × 5000 with one vector then takes 52 ms instead of 2 ms. Such a block is aligned
 once.
+
+Terms: a chunk, or a block, is an array or a CSR or CSC matrix of NumPy, SciPy or CuPy. The working dtype is float32 for
+float32 chunks, else float64 (`get_working_dtype`); ``to_working_block(chunk, dtype)`` converts a chunk on the host.
+``wrap_device_sparse(chunk)`` is the container of a sparse matrix of CuPy, whose attribute `A` it is, or None for
+anything else; `is_device_array` and `is_device_sparse` say what is on a device; ``wrap_in_memory(matrix)`` is the
+container of a matrix on the host. A container of a block, an `InMemoryMatrix`, has ``locate_non_finite()``, row and
+column of its first entry that is not finite, or None; ``subtract_offsets(shift)`` and ``to_backend(v)``.
+``compute_on_block(container, method, *arguments)`` calls a method and returns its result on the host. `n_blocks`,
+`nbytes` and ``get_block_slices()`` of a `BlockMatrix` are the number of blocks, the bytes of all entries as a dense
+array, and the lines of each block.
+
+``open_source(path, key)`` is a store, or None if there is none: `working_dtype`, `axis`, `is_sparse`;
+``compute_block_edges(bytes)``, the first line of each block and the end; ``get_block_shape(lo, hi)``; and
+``read_source_block(source, lo, hi)``, lines lo to hi − 1. `get_current_client` is the client of a cluster or None, and
+``get_workers(client)`` a dictionary by address of what the workers report. ``call_with_worker_timeout(client,
+function)`` returns the result of a function and raises ClusterError if there are no workers;
+``convert_cluster_errors(client)`` is a context that turns errors of a lost cluster into ClusterError;
+``check_python_versions(client)`` raises it if the workers have another Python. A `Delayed` is a lazy task, a `Future`
+one that a cluster computes. ``use_one_thread()`` is a context in which BLAS uses a single thread, and ``warn(message)``
+warns at the line of the user.
 """
 
 from __future__ import annotations

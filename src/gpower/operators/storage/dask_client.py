@@ -1,4 +1,8 @@
-"""Calls to a Dask cluster: one that is slow, lost or without workers raises an error, and no call waits forever."""
+"""Calls to a Dask cluster: one that is slow, lost or without workers raises an error, and no call waits forever.
+
+A client, of the class `Client` of `distributed`, is the connection to a cluster, a scheduler and its workers.
+``import_optional(module, extra, …)`` imports a module, or raises ImportError with the extra to install.
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,12 @@ X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64; n
 T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns on the host; `mean`
 and `shift` have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
 Arrays are NumPy arrays; the subclass `DeviceMatrix` has them on a device, all but indices and the weights of sums.
+
+Terms: the attribute `A` is the array X, and `has_double_sums` says that products with float32 data are summed in
+float64. ``add_in_float64(terms)`` adds arrays in their order, in float64, and returns a single one itself;
+``map_in_threads(function, items)`` yields the results in the order of the items. A `ColumnReread` has columns that are
+read again, as indices or a slice, their container, and their share of the matrix. `ShiftedSums` are Σw(x − shift) and
+Σw(x − shift)², each (n_features,).
 """
 
 from __future__ import annotations
@@ -53,11 +59,11 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return 2 * self.shape[1] <= self.shape[0] and not self.is_on_device
 
     def times(self, T: Array) -> Array:
-        """Compute X T, (n_samples, m), with float64 sums if `has_double_sums`."""
+        """Compute X T, (n_samples, m), in the dtype of X, with float64 sums if `has_double_sums`."""
         return self._multiply_in_double(self.A, T) if self.has_double_sums else self.multiply_arrays(self.A, T)
 
     def transposed_times(self, Y: Array) -> Array:
-        """Compute XᵀY, (n_features, m), with float64 sums if `has_double_sums`."""
+        """Compute XᵀY, (n_features, m), in the dtype of X, with float64 sums if `has_double_sums`."""
         return self._multiply_in_double(self.A.T, Y) if self.has_double_sums else self.multiply_arrays(self.A.T, Y)
 
     def cross_gram(self, R: Array) -> Array:
@@ -146,14 +152,20 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         return bool(self.dtype == np.float64)
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
-        """Return the column medians of three samples, those of the largest weights; the first three without weights."""
+        """Return the column medians of three samples, (n_features,), those of the largest weights, in the dtype of X.
+
+        Of equal weights, and without weights, the first samples are taken; one or two samples are repeated.
+        """
         p = self.shape[0]
         heaviest = np.arange(p) if weight is None else np.argsort(-weight, kind="stable")
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
         return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
     def select_reread(self, lost_columns: Array) -> ColumnReread:
-        """Return the columns that lost digits, marked in a mask (n_features,), or the whole matrix if they are many."""
+        """Return the columns that lost digits, marked in a mask, (n_features,) of bool, in their order.
+
+        If they are more than the share MAX_REREAD_COLUMN_SHARE, it is the whole matrix.
+        """
         idx = np.flatnonzero(lost_columns)
         if idx.size > MAX_REREAD_COLUMN_SHARE * lost_columns.size:
             return ColumnReread(slice(None), self, 1.0)
@@ -162,7 +174,8 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
     def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large.
 
-        Both have shape (n_features,), in float64. The matrix is on the host and not empty.
+        Both have shape (n_features,), in float64. `shift` is in the dtype of X. The matrix is on the host and not
+        empty. The result does not depend on the number of threads.
         """
         A = self.A
         by_columns = bool(A.flags.f_contiguous and not A.flags.c_contiguous)

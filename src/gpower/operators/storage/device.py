@@ -1,7 +1,8 @@
 """Container of arrays on a device (CuPy), to which NumPy's own functions dispatch.
 
 X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64. Arrays that methods take and return are
-on the device, except indices and sample weights, (n_samples,) or None for ones, which may be on the host.
+on the device, except indices and sample weights, (n_samples,) or None for ones, which may be on the host. `A` is the
+array X, and ``to_backend(v)`` moves a small array to the device.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ class DeviceMatrix(DenseMatrix):
         """Compute weighted sums over the transformed rows, (n_features,), in blocks that fit in the memory of a device.
 
         `transform` maps rows, (r, n_features), to an array of the same shape; `weight`, (n_samples,), is on the host or
-        the device. Within a block, groups of few rows are summed in the dtype of the matrix and added in float64.
+        the device. Within a block, groups of few rows are summed in the dtype of the matrix and added in float64. The
+        result is in float64, on the device.
         """
         p, n = self.shape
         # `ones_like` and `zeros_like` of the matrix create arrays on its device.

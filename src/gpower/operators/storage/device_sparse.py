@@ -9,6 +9,14 @@ T has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are i
 and `shift` have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones.
 Arrays are on the device, except indices, and sample weights of sums. A line is a row of a CSR matrix or a column of a
 CSC matrix; a part is a CSR or CSC matrix of consecutive lines.
+
+Terms: the attribute `A` is the matrix, and `has_double_sums` says that products with float32 data are summed in
+float64. ``split_lines(A, n)`` returns slices of consecutive lines, all together, with about n stored entries each;
+``view_lines(A, lines, transpose=False)`` is a part in the memory of A, transposed if asked; ``find_lines(indptr)`` is
+the line of each stored entry. ``set_arrays(empty, data, indices, indptr)`` puts arrays into an empty matrix and returns
+it. ``add_in_float64(terms)`` adds arrays in their order, in float64, and returns a single one itself; ``to_backend(v)``
+moves a small array to the device, ``to_host(v)`` to the host. ``get_working_dtype(dtype)`` is float32 for float32, else
+float64; ``get_free_device_memory()`` is in bytes.
 """
 
 from __future__ import annotations
@@ -43,7 +51,8 @@ def is_device_sparse(X: object) -> bool:
 def wrap_device_sparse(X: Any, memory_limit: float | None = None) -> DeviceSparseMatrix | None:
     """Return the container of a sparse matrix on a device, or None for other objects.
 
-    A CSR matrix without duplicate entries is not copied. `memory_limit` concerns other kinds of data.
+    A CSR matrix in float32 or float64 without duplicate entries is not copied; integers and bool become float64.
+    `memory_limit` concerns other kinds of data. Raise ValueError for values that are not real numbers.
     """
     if not is_device_sparse(X):
         return None
@@ -61,7 +70,10 @@ def wrap_device_sparse(X: Any, memory_limit: float | None = None) -> DeviceSpars
 
 
 def _view_part(A: CompressedMatrix, lines: slice, *, transpose: bool = False) -> CompressedMatrix:
-    """Return some lines of A as a matrix in its memory, with 32-bit indices."""
+    """Return the lines of A in a slice as a matrix in its memory, with 32-bit indices; transposed if asked.
+
+    There are fewer than 2³¹ stored entries in them.
+    """
     part = view_lines(A, lines, transpose=transpose)
     part.indices, part.indptr = (each.astype(np.int32, copy=False) for each in (part.indices, part.indptr))
     return part
@@ -100,7 +112,10 @@ class DeviceSparseMatrix(SparseMatrix):
 
     @cached_property
     def _by_column(self) -> CompressedMatrix | None:
-        """Return the matrix by columns, or None if there is too little memory for the copy."""
+        """Return a copy of the matrix in CSC on the device, or None if there is too little memory for it.
+
+        It is also None for 2·MAX_PART_ENTRIES stored entries or more, which CuPy cannot convert.
+        """
         A = self.A
         size = A.data.nbytes + A.indices.nbytes
         if A.nnz >= 2 * MAX_PART_ENTRIES or COPY_MEMORY_FACTOR * size > get_free_device_memory():
@@ -131,7 +146,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return np.concatenate(products) if are_lines_separate else add_in_float64(products)
 
     def take(self, idx: Array) -> Self:
-        """Return a copy of the columns `idx`, distinct indices on the host, on the device."""
+        """Return a copy of the columns `idx`, distinct indices on the host, in that order, as CSR on the device."""
         positions = np.full_like(self.A.indices, -1, shape=(self.shape[1],))
         positions[self.to_backend(idx)] = self.to_backend(np.arange(len(idx), dtype=np.int32))
         parts = []
@@ -147,7 +162,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
     def select_rows(self, idx: Array) -> Self:
-        """Return a copy of the rows `idx`, indices on the host, on the device."""
+        """Return a copy of the rows `idx`, indices on the host, in that order, as CSR on the device."""
         A, rows = self.A, self.to_backend(idx)
         starts = A.indptr[rows].astype(np.int64)
         ends = np.cumsum(A.indptr[rows + 1] - starts)
@@ -162,7 +177,7 @@ class DeviceSparseMatrix(SparseMatrix):
         return self._scatter_rows(slice(0, self.shape[0]), "F")
 
     def _scatter_rows(self, rows: slice, order: Any = "C") -> Array:
-        """Return a slice of the rows as a dense array on the device, in C or Fortran `order`."""
+        """Return a slice of the rows as a new dense array on the device, in `order` "C" or "F" and the dtype of X."""
         part = view_lines(self.A, rows)
         dense = np.zeros_like(part.data, shape=part.shape, order=order)
         dense[find_lines(part.indptr), part.indices] = part.data

@@ -3,6 +3,15 @@
 A block is a range of rows (`axis` 0) or of columns (`axis` 1), as the store is arranged, in host memory. A function of
 a block gets it as an `InMemoryMatrix`. Arguments for the blocks are a list with one tuple for each block, or None for a
 block that is skipped. `idx` are indices of columns.
+
+Terms: a `MatrixSource` is a store: `shape`, `axis`, `is_sparse`, `working_dtype` (float32 or float64), `feature_names`,
+`name`, `chunk_length`, the number of lines (rows or columns along `axis`) that are read together, and
+``compute_block_edges(bytes)``, the first line of each block of about that size, and the end.
+``read_source_block(source, lo, hi)`` is an array or a CSR matrix of the lines lo to hi − 1, in the working dtype;
+``get_storage_state(source)`` equals an earlier one unless the store was changed. ``wrap_in_memory(matrix)`` is the
+container of a matrix in memory, whose ``subtract_offsets(shift)`` is a copy less a constant per column.
+``add_in_float64(terms)`` adds arrays in their order. ``get_block_slices()`` are the slices
+of lines of all blocks, and ``get_default_memory_limit()`` is a quarter of the free memory, in bytes.
 """
 
 from __future__ import annotations

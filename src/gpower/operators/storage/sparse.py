@@ -7,6 +7,13 @@ X, the matrix, has shape (n_samples, n_features) and dtype float32 or float64; n
 has shape (n_features, m) and Y (n_samples, m), in the dtype of X; `idx` are indices of columns on the host; `mean` and
 `shift` have shape (n_features,); `weight` contains non-negative sample weights, (n_samples,), and is None for ones. All
 arrays are on the host; in the subclass `DeviceSparseMatrix` all but indices and the weights of sums are on a device.
+
+Terms: the attribute `A` is the matrix, and `has_double_sums` says that products with float32 data are summed in
+float64. Lines are the rows of a CSR or the columns of a CSC matrix. ``split_lines(A, n)`` returns slices of consecutive
+lines, all together, with about n stored entries each; ``view_lines(A, lines, transpose=False)`` is a matrix in CSR or
+CSC that shares their entries, transposed if asked. ``map_in_threads(function, items)`` yields the results in the order
+of the items; ``add_in_float64(terms)`` adds arrays in their order, in float64, and returns a single one itself.
+``sum_duplicate_entries(A)`` is the matrix with every entry stored once.
 """
 
 from __future__ import annotations
@@ -120,7 +127,7 @@ class SparseMatrix(InMemoryMatrix):
         return product
 
     def take(self, idx: Array) -> Self:
-        """Return a copy of some columns, in the format of the matrix."""
+        """Return a copy of the columns `idx`, in that order, in the format of the matrix."""
         if self.A.format == "csc":
             return super().take(idx)
         parts = split_lines(self.A, max(MIN_PART_ENTRIES, ENTRIES_PER_SUM * self.shape[1]))
@@ -235,7 +242,7 @@ class SparseMatrix(InMemoryMatrix):
 
 
 def _split_columns(n: int) -> list[tuple[int, int]]:
-    """Return the first column and the end of each group of columns of a sparse Gram product."""
+    """Return the first column and the end of each group of columns of a sparse Gram product, together 0 to n."""
     n_groups = int(np.clip(n // MIN_GROUP_COLUMNS, 1, GRAM_COLUMN_GROUPS))
     return list(pairwise(np.linspace(0, n, n_groups + 1).astype(int).tolist()))
 
@@ -243,7 +250,9 @@ def _split_columns(n: int) -> list[tuple[int, int]]:
 def _add_sparse_gram(S: Array, A: ScipySparse, weight: Array | None, groups: Sequence[tuple[int, int]]) -> None:
     """Add AᵀWA of a CSR matrix of few entries to S, (n, n) in float64, on and above the blocks of the diagonal.
 
-    Threads multiply groups of columns with themselves and later ones; symmetry gives the rest.
+    A, (p, n), has some rows of the matrix and the columns of S; `weight` is (p,), or None for ones. S is changed in
+    place. Threads multiply groups of columns, as `groups` gives them, with themselves and later ones; the entries below
+    the diagonal blocks of the groups follow by symmetry, and are not written here.
     """
     B = A.astype(np.float64)
     if weight is not None:
