@@ -165,7 +165,7 @@ def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[str]:
             spread[columns] = np.nan_to_num(np.nanstd(finite, axis=0))
         is_whole[columns] = np.all(finite == np.round(finite), axis=0)
     largest_spread = math.inf if is_scaled else _MAX_SCALE_RATIO * float(np.median(spread))
-    criteria = [
+    criteria: list[Array | list[bool]] = [
         [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
         [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
         spread > largest_spread,

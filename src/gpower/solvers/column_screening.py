@@ -49,6 +49,8 @@ MAX_FLOAT32_NORM = 1e5
 TILE_SHAPE = (256, 2048)
 #: Rows and columns of a tile on a device (134 MB in single precision), where every tile costs a transfer to the host.
 DEVICE_TILE_SHAPE = (2048, 16384)
+#: Largest number of entries of a sorted copy of the columns, 16 MB in single precision; of more, tiles are copied.
+MAX_SORTED_ENTRIES = 1 << 22
 #: Number of columns of a covariance that are scored at once: so few that the product reads only their own rows.
 COVARIANCE_TILE_COLUMNS = 128
 #: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
@@ -208,7 +210,7 @@ def _sum_excess_correlations(
 ) -> Array:
     """Return Σᵢ (cᵢⱼ² − t)₊ for the first `n_scored` columns j of B = A[:, order], sorted by decreasing norm.
 
-    The columns of B are copied tile by tile, because B may be as large as the matrix. Only the tiles of BᵀB that reach
+    A large B is copied tile by tile, because it may be as large as the matrix. Only the tiles of BᵀB that reach
     above the diagonal are computed. There the second column of a pair has the smaller norm, hence the larger c, so that
     an entry below the threshold for this column is below it for both.
 
@@ -233,10 +235,13 @@ def _sum_excess_correlations(
     # of aᵢᵀaⱼ, where c² = t for column j
     min_square = asarray_like(operator.column_norms, (threshold * norms_sq).astype(operator.dtype))
     height, width = DEVICE_TILE_SHAPE if is_device_array(operator.column_norms) else TILE_SHAPE
+    B = operator.columns(order) if n * operator.shape[0] <= MAX_SORTED_ENTRIES else None
     for i in range(0, n_scored, height):
-        left = operator.columns(order[i : min(i + height, n_scored)]).T
+        left_part = slice(i, min(i + height, n_scored))
+        left = (operator.columns(order[left_part]) if B is None else B[:, left_part]).T
         for j in range(i, n, width):
-            squares = left @ operator.columns(order[j : j + width])
+            part = slice(j, j + width)
+            squares = left @ (operator.columns(order[part]) if B is None else B[:, part])
             np.square(squares, out=squares)
             flat = np.flatnonzero(np.greater(squares, min_square[j : j + width]))
             large = to_host(squares.reshape(-1)[flat]).astype(np.float64)
