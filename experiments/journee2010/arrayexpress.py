@@ -6,9 +6,9 @@ from pathlib import Path
 
 from gpower._utils.text import format_names
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes
-from gpower.io.tables.delimited import build_table_from_rows
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import NumberedRow, build_table_from_rows, split_tabbed_rows
 from gpower.io.tables.table import TableFile
-from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 __all__ = ["read_arrayexpress"]
 

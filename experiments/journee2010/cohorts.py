@@ -19,7 +19,8 @@ from experiments.journee2010.arrayexpress import read_arrayexpress
 from experiments.journee2010.downloads import fetch_file
 from experiments.journee2010.nki import read_nki
 from gpower.datasets import Table, TableError, read_table
-from gpower.io.tables.text_file import open_text, split_tabbed_rows
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import split_tabbed_rows
 from gpower.validation.imputation import impute
 
 _GEO = "https://ftp.ncbi.nlm.nih.gov/geo"

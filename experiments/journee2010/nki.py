@@ -10,9 +10,8 @@ import numpy as np
 
 from gpower._utils.text import format_names
 from gpower.datasets import Table, TableError, collapse_probes
-from gpower.io.tables.delimited import build_table_from_rows
+from gpower.io.tables.delimited import NumberedRow, build_table_from_rows, split_tabbed_rows
 from gpower.io.tables.table import TableFile
-from gpower.io.tables.text_file import NumberedRow, split_tabbed_rows
 
 __all__ = ["read_nki"]
 

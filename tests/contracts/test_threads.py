@@ -15,7 +15,7 @@ import threadpoolctl
 
 from gpower import GPower
 from gpower._utils import threads
-from gpower._utils.compressed import split_lines, view_lines
+from gpower._utils.sparse_parts import split_lines, view_lines
 from gpower._utils.threads import (
     MAX_SMALL_ENTRIES,
     get_thread_count,

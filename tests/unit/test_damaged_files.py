@@ -182,14 +182,14 @@ print(source.shape, read_source_block(source, 999_990, 1_000_000).shape, get_fre
 
 class TestText:
     def test_a_line_without_an_end_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.text_file._MAX_LINE_LENGTH", 1000)
+        monkeypatch.setattr("gpower.io.tables.decompression._MAX_LINE_LENGTH", 1000)
         (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
         with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
             read_table(tmp_path / "x.csv.gz")
 
     @pytest.mark.parametrize("line", ["\n", "#\n"])
     def test_blank_lines_without_an_end_are_refused(self, tmp_path, monkeypatch, line):
-        monkeypatch.setattr("gpower.io.tables.text_file.MAX_BLANK_LINES", 1000)
+        monkeypatch.setattr("gpower.io.tables.decompression.MAX_BLANK_LINES", 1000)
         monkeypatch.setattr("gpower.io.tables.delimited.MAX_BLANK_LINES", 1000)
         (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
         with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
@@ -475,7 +475,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         A[:, ::2] = np.random.default_rng(0).standard_normal((8, 2000))
         scored, name = [], "_sum_excess_correlations"
         compute = getattr(column_screening, name)
-        monkeypatch.setattr(column_screening, name, lambda B, *rest: scored.append(B.shape[1]) or compute(B, *rest))
+        monkeypatch.setattr(
+            column_screening, name, lambda A, idx, *rest: scored.append(len(idx)) or compute(A, idx, *rest)
+        )
         columns = column_screening.screen_columns(as_operator(A)[0], 0.5, np.ones(4000, bool), 10)
         assert scored == [2000]
         assert np.all(columns % 2 == 0)

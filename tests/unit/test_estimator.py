@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.datasets import gaussian
+from gpower.solvers import column_screening
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -370,6 +371,18 @@ def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_mat
     assert model.cardinality_[0] > 0.9 * n
     assert model.explained_variance_[0] * (p - 1) <= 1 + 1e-9
     assert peak < 0.6 * X.nbytes
+
+
+def test_a_fit_to_a_long_table_holds_few_copies_of_it(monkeypatch):
+    monkeypatch.setattr(column_screening, "MAX_PRODUCT_COLUMNS", 20)  # takes time and no memory
+    monkeypatch.setattr(column_screening, "MAX_BATCH_ENTRIES", 1 << 18)
+    X = np.random.default_rng(0).standard_normal((10, 200_000), dtype=np.float32)
+    X[:, :10] *= 3
+    tracemalloc.start()
+    GPower(2, cardinality=10).fit(X)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10 * X.nbytes
 
 
 def test_gamma_finds_what_many_starts_find_on_small_tables():

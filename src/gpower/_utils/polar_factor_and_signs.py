@@ -36,10 +36,18 @@ class Normalizer:
     free_directions: Array
     is_ill_conditioned: bool = False
 
-    def apply(self, Y: Array) -> Array:
-        """Compute Y M where Y is (host or device), for the normalised Y or for another array of m units, (any, m)."""
+    def apply(self, Y: Array, *, overwrite: bool = False) -> Array:
+        """Compute Y M where Y is (host or device), for the normalised Y or for another array of m units, (any, m).
+
+        With `overwrite` a diagonal M is multiplied into Y itself, which is returned.
+        """
         multiplier = asarray_like(Y, self.multiplier)
-        return Y * multiplier if multiplier.ndim == 1 else Y @ multiplier
+        if multiplier.ndim > 1:
+            return Y @ multiplier
+        if overwrite:
+            Y *= multiplier
+            return Y
+        return Y * multiplier
 
 
 def make_column_normalizer(squared_norms: Array) -> Normalizer:

@@ -15,6 +15,7 @@ from gpower.io.tables.reader import TEXT_SUFFIXES, get_format_suffix
 from gpower.io.tables.table import Names, Table, TableFile
 from gpower.validation.covariance import detect_matrix_kind
 
+_HINT_BLOCK_COLUMNS = 1000  # columns that are examined at once, which limits the memory of copies
 _MIN_HINT_ROWS = 5  # in fewer rows distinct integers may be chance
 _MAX_HINT_ROWS = 1000  # rows or names that are examined
 _MIN_COMPARED_COLUMNS = 10  # fewer columns have no common scale or kind of name
@@ -96,6 +97,12 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
+def _split_columns(X: Array, first: int = 0) -> list[slice]:
+    """Return slices of the columns of X from `first` on; a copy of one of them takes little memory."""
+    n = X.shape[1]
+    return [slice(j, min(j + _HINT_BLOCK_COLUMNS, n)) for j in range(first, n, _HINT_BLOCK_COLUMNS)]
+
+
 def _are_distinct_integers(values: Array) -> bool:
     """Return whether the values are distinct integers."""
     return bool(np.all(values == np.round(values))) and len(np.unique(values)) == len(values)
@@ -113,7 +120,9 @@ def _are_row_names(X: Array, heading: str) -> bool:
     """Return whether the first column is distinct integers, headed like an identifier or followed by decimals."""
     if min(X.shape) < 2 or not _are_distinct_integers(X[:, 0]):
         return False
-    is_followed_by_decimals = len(X) >= _MIN_HINT_ROWS and np.any(X[:, 1:] != np.round(X[:, 1:]))
+    is_followed_by_decimals = len(X) >= _MIN_HINT_ROWS and any(
+        np.any(X[:, columns] != np.round(X[:, columns])) for columns in _split_columns(X, first=1)
+    )
     return bool(is_followed_by_decimals or _ID_HEADING_PATTERN.fullmatch(heading))
 
 
@@ -148,13 +157,15 @@ def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[str]:
     """
     if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < _MIN_COMPARED_COLUMNS:
         return []
-    finite = np.where(np.isfinite(X), X, np.nan)
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a finite value
-        spread = np.nan_to_num(np.nanstd(finite, axis=0))
-    is_whole = np.all(finite == np.round(finite), axis=0)
+    spread, is_whole = np.empty(X.shape[1]), np.empty(X.shape[1], bool)
+    for columns in _split_columns(X):
+        finite = np.where(np.isfinite(X[:, columns]), X[:, columns], np.nan)
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a finite value
+            spread[columns] = np.nan_to_num(np.nanstd(finite, axis=0))
+        is_whole[columns] = np.all(finite == np.round(finite), axis=0)
     largest_spread = math.inf if is_scaled else _MAX_SCALE_RATIO * float(np.median(spread))
-    criteria = [
+    criteria: list[Array | list[bool]] = [
         [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
         [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
         spread > largest_spread,

@@ -130,9 +130,10 @@ class _NormalizedSet(SampleSet):
         Y is (p, m), of any length and rank; C = AᵀY, (n, m), is computed unless it is given. If Y is so ill-conditioned
         that digits are lost, the correlations are computed again and normalised once more.
         """
+        is_new = C is None
         C = operator.correlate(Y) if C is None else C
         normalizer = self.make_normalizer(self._compute_unit_gram(operator, Y, C))
-        X, C = normalizer.apply(Y), normalizer.apply(C)
+        X, C = normalizer.apply(Y), normalizer.apply(C, overwrite=is_new)
         if normalizer.is_ill_conditioned:
             C = operator.correlate(X)
             normalizer = self.make_normalizer(self._compute_unit_gram(operator, X, C))

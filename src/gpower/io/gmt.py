@@ -5,8 +5,9 @@ from os import PathLike
 from pathlib import Path
 
 from gpower._utils.text import quote
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import split_tabbed_rows
 from gpower.io.tables.table import TableError
-from gpower.io.tables.text_file import open_text, split_tabbed_rows
 
 GeneSets = Mapping[str, Iterable[str]]  # name of the set → its genes
 

@@ -40,6 +40,8 @@ from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 #: Smallest number of columns for each new one for which a Gram matrix is updated: a product of a sparse matrix (3.6 %
 #: stored) with the new columns costs as much as the Gram matrix of twelve times as many columns.
 MIN_COLUMNS_PER_NEW = 16
+#: Number of columns whose norms are computed at once, from a copy of them.
+NORM_BLOCK_COLUMNS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,8 +104,10 @@ class DataMatrix(Operator):
         """Return the norms of the columns of A, (n_features,), where the matrix is; gather all columns if not known."""
         if self.precomputed_norms is not None:
             return self.precomputed_norms
-        A = self.columns(np.arange(self.shape[1]))
-        return np.sqrt(np.sum(A * A, axis=0))
+        n = self.shape[1]
+        step = n if self.is_remote else NORM_BLOCK_COLUMNS
+        blocks = (self.columns(np.arange(i, min(i + step, n))) for i in range(0, n, step))
+        return np.sqrt(np.concatenate([np.sum(A * A, axis=0) for A in blocks]))
 
     def correlate(self, X: Array) -> Array:
         """Compute AᵀX, (n_features, m), in one pass, by centring a copy of X, (n_samples, m), instead of the matrix.

@@ -35,7 +35,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -417,7 +417,8 @@ class Cardinality(Penalty):
         order it would take too much memory. The values are on the host, in the dtype of C.
         """
         m = C.shape[1]
-        T = np.zeros_like(C)
+        order: Literal["C", "F"] = "C" if C.flags.c_contiguous else "F"
+        T = np.zeros(C.shape, C.dtype, order, like=C)  # unlike `zeros_like`, takes no memory for pages of zeros
         if m > 1 and (self.k.size == 1 or np.all(self.k == self.k[0])):
             width = m if C.size <= MAX_JOINTLY_ORDERED else 1
             blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))

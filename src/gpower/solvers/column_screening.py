@@ -33,6 +33,7 @@ largest of non-negative values, 0.0 for none; ``maximize`` runs an ascent, and i
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +41,7 @@ import numpy as np
 from gpower._utils.arrays import Array, asarray_like, is_device_array, max_or_zero, safe_reciprocal, take_rows, to_host
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
-from gpower.operators.data_matrix import DataMatrix
+from gpower.operators.data_matrix import NORM_BLOCK_COLUMNS, DataMatrix
 from gpower.penalties.elementary import Cardinality, Penalty
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import Callback, maximize
@@ -60,6 +61,8 @@ MAX_FLOAT32_NORM = 1e5
 TILE_SHAPE = (256, 2048)
 #: Rows and columns of a tile on a device (134 MB in single precision), where every tile costs a transfer to the host.
 DEVICE_TILE_SHAPE = (2048, 16384)
+#: Largest number of entries of a sorted copy of the columns, 16 MB in single precision; of more, tiles are copied.
+MAX_SORTED_ENTRIES = 1 << 22
 #: Number of columns of a covariance that are scored at once: so few that the product reads only their own rows.
 COVARIANCE_TILE_COLUMNS = 128
 #: Number of best-scored columns that are checked for copies, as a multiple of the number of columns returned. A module
@@ -72,6 +75,9 @@ SCORE_DECIMALS, VALUE_DECIMALS = 5, 6
 MIN_SHORTLIST_COLUMNS, SHORTLIST_COLUMNS_PER_START = 128, 2
 #: Largest number of entries of these correlations: 256 MB in double precision.
 MAX_SHORTLIST_ENTRIES = 1 << 25
+#: Largest number of correlations of the starts that make their steps together: 8 MB in single precision. An ascent has
+#: four arrays of that size.
+MAX_BATCH_ENTRIES = 1 << 21
 #: Number of columns at which the threshold of the screening is computed, and how many of them, the best, decide it.
 N_THRESHOLD_COLUMNS, N_BEST_THRESHOLD_COLUMNS = 64, 8
 #: Largest number of their correlations with all columns that are computed at once, 4 MB in single precision.
@@ -99,10 +105,12 @@ def subsample_operator(operator: Operator) -> Operator:
     n_samples = max(1, min(n_samples, compute_max_extra_entries(operator) // n))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
     fits_float32 = 1 / MAX_FLOAT32_NORM < max_or_zero(operator.column_norms) < MAX_FLOAT32_NORM
-    B = operator.get_rows(rows).astype(np.float32 if fits_float32 else operator.dtype, order="F")  # (r, n)
+    B = operator.get_rows(rows).astype(np.float32 if fits_float32 else operator.dtype, "F", copy=False)  # (r, n)
     # Scale to the norms over all samples: norms that vary by chance would hide differences between correlations.
     norms = operator.column_norms.astype(B.dtype)
-    B *= norms * safe_reciprocal(np.linalg.norm(B, axis=0))
+    for start in range(0, n, NORM_BLOCK_COLUMNS):  # few at a time: a norm takes a copy
+        columns = slice(start, start + NORM_BLOCK_COLUMNS)
+        B[:, columns] *= norms[columns] * safe_reciprocal(np.linalg.norm(B[:, columns], axis=0))
     return DataMatrix(operator.container.wrap_array(B), norms)
 
 
@@ -197,7 +205,7 @@ def argsort_descending(values: Array, decimals: int) -> Array:
     Values that agree to `decimals` digits, relative to the largest, keep their order; so the sorted values decrease
     only up to that. The values are finite floats of any precision, not negative; s may be zero.
     """
-    values = values.astype(np.float64)
+    values = values.astype(np.float64, copy=False)
     largest = max(float(np.max(values, initial=0.0)), float(np.finfo(np.float32).tiny))
     return np.argsort(-np.round(values / largest, decimals), kind="stable")
 
@@ -217,26 +225,31 @@ def _score_column_correlations(operator: Operator, threshold: float, norms: Arra
         return scores
     order = argsort_descending(norms, SCORE_DECIMALS)
     order = order[norms[order] > 0]  # zero columns score zero
-    B = operator.columns(order)  # (r, n_nonzero)
-    n_scored = int(min(order.size, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / B.shape[0]))
+    n_scored = int(min(order.size, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / operator.shape[0]))
+    excess = _sum_excess_correlations(operator, order, threshold, norms[order] ** 2, n_scored)
     scores = np.zeros(n)
-    scores[order[:n_scored]] = _sum_excess_correlations(B, threshold, norms[order] ** 2, n_scored)
+    scores[order[:n_scored]] = excess
     return scores
 
 
-def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scored: int) -> Array:
-    """Return Σᵢ (cᵢⱼ² − t)₊, i = j included, for the first `n_scored` columns j of B, sorted by decreasing norm.
+def _sum_excess_correlations(
+    operator: Operator, order: Array, threshold: float, norms_sq: Array, n_scored: int
+) -> Array:
+    """Return Σᵢ (cᵢⱼ² − t)₊, i = j included, for the first `n_scored` columns j of B = A[:, order].
 
-    Here cᵢⱼ = bᵢᵀbⱼ/‖bⱼ‖, and the term i = j is (‖bⱼ‖² − t)₊. Only the tiles of BᵀB that reach above the diagonal are
-    computed. There the second column of a pair has the smaller norm, hence the larger c, so that an entry below the
-    threshold for this column is below it for both. The caller sorts norms that are rounded to 1e-5 of the largest, so
-    they decrease only up to that: an entry above the threshold for the first column by no more than this margin may be
-    lost, and what it would add is as small.
+    Here cᵢⱼ = bᵢᵀbⱼ/‖bⱼ‖, and the term i = j is (‖bⱼ‖² − t)₊. A large B is copied tile by tile, because it may be as
+    large as the matrix. Only the tiles of BᵀB that reach above the diagonal are computed. There the second column of a
+    pair has the smaller norm, hence the larger c, so that an entry below the threshold for this column is below it for
+    both. The caller sorts norms that are rounded to 1e-5 of the largest, so they decrease only up to that: an entry above
+    the threshold for the first column by no more than this margin may be lost, and what it would add is as small.
 
     Parameters
     ----------
-    B : ndarray of shape (r, n)
-        On the host or a device; no column is zero in `norms_sq`. Fourth powers of its entries must be representable.
+    operator : Operator
+        The matrix A, or a subset of its samples, in memory, on the host or a device. Fourth powers of its entries must
+        be representable.
+    order : ndarray of int of shape (n,)
+        Columns of A on the host, by decreasing norm; none is zero in `norms_sq`.
     threshold : float
         The smallest squared correlation that counts, t.
     norms_sq : ndarray of float64 of shape (n,)
@@ -248,15 +261,18 @@ def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scor
     -------
     ndarray of float64 of shape (n_scored,), on the host
     """
-    n = B.shape[1]
+    n = order.size
     sums = np.zeros(n)
-    min_square = asarray_like(B, (threshold * norms_sq).astype(B.dtype))  # of aᵢᵀaⱼ, where c² = t for column j
-    inverse = safe_reciprocal(norms_sq)
-    height, width = DEVICE_TILE_SHAPE if is_device_array(B) else TILE_SHAPE
+    # of aᵢᵀaⱼ, where c² = t for column j
+    min_square = asarray_like(operator.column_norms, (threshold * norms_sq).astype(operator.dtype))
+    height, width = DEVICE_TILE_SHAPE if is_device_array(operator.column_norms) else TILE_SHAPE
+    B = operator.columns(order) if n * operator.shape[0] <= MAX_SORTED_ENTRIES else None
     for i in range(0, n_scored, height):
-        left = B[:, i : min(i + height, n_scored)].T
+        left_part = slice(i, min(i + height, n_scored))
+        left = (operator.columns(order[left_part]) if B is None else B[:, left_part]).T
         for j in range(i, n, width):
-            squares = left @ B[:, j : j + width]
+            part = slice(j, j + width)
+            squares = left @ (operator.columns(order[part]) if B is None else B[:, part])
             np.square(squares, out=squares)
             flat = np.flatnonzero(np.greater(squares, min_square[j : j + width]))
             large = to_host(squares.reshape(-1)[flat]).astype(np.float64)
@@ -264,7 +280,7 @@ def _sum_excess_correlations(B: Array, threshold: float, norms_sq: Array, n_scor
             is_above = j + columns > i + rows
             large, rows, columns = large[is_above], rows[is_above], columns[is_above]
             for offset, positions, size in ((i, rows, left.shape[0]), (j, columns, squares.shape[1])):
-                excess = np.maximum(large * inverse[offset + positions] - threshold, 0)
+                excess = np.maximum(large * safe_reciprocal(norms_sq[offset + positions]) - threshold, 0)
                 sums[offset : offset + size] += np.bincount(positions, excess, size)
     return (sums + np.maximum(norms_sq - threshold, 0))[:n_scored]
 
@@ -317,26 +333,54 @@ def make_screened_starts(problem: Problem, norms: Array, count: int) -> Point:
     threshold = _choose_correlation_threshold(subsampled, norms, usable)
     shortlist = screen_columns(subsampled.operator, threshold, usable, n_columns)
     # The subset has a sample space, and perhaps a dtype, of its own: only the gradient, (n, count), carries over.
-    Y = operator.combine(_ascend_from_columns(subsampled, shortlist, count).astype(operator.dtype))
+    parts = [
+        operator.combine(gradients.astype(operator.dtype, copy=False))
+        for gradients in _ascend_from_columns(subsampled, shortlist, count)
+    ]
+    del subsampled  # may be as large as the matrix
+    Y = parts[0] if len(parts) == 1 else np.hstack(parts)
     return choose_better_sign(penalty, problem.as_batch(Y.shape[1]).feasible_set.make_point(Y))
 
 
-def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Array:
-    """Return up to `count` gradients, (n, count), after a few steps from the best distinct columns of the shortlist.
+def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Iterator[Array]:
+    """Yield up to `count` gradients, (n, any), after a few steps from the best distinct columns of the shortlist.
 
-    `problem` is that of one unit on the subset of the samples; `shortlist` are at least one column index, on the host.
-    The gradients are loadings of any length, where the matrix is, in the dtype of the subset, duplicates last.
+    The starts are divided into batches of at most MAX_BATCH_ENTRIES correlations, or of one start; each batch makes its
+    steps by itself, and its gradients are yielded together. `problem` is that of one unit on the subset of the samples;
+    `shortlist` are at least one column index, on the host. The gradients are loadings of any length, where the matrix
+    is, in the dtype of the subset, duplicates last.
     """
-    points = problem.as_batch(shortlist.size).feasible_set.make_point(compute_column_directions(problem, shortlist))
-    points = choose_better_sign(problem.penalty, points)
-    values, gradient = problem.penalty.relaxation.evaluate(points.C)
+    rows, scores = list[Array](), list[Array]()
+    for idx in _split_starts(shortlist, problem.operator.shape[1]):
+        points = _make_column_points(problem, idx)
+        values, gradient = problem.penalty.relaxation.evaluate(points.C)
+        scores.append(to_host(values))
+        rows.append(to_host(take_rows(gradient, shortlist)) != 0)
+        del gradient  # as large as the correlations
     # A start whose column is active at a better start would lead to the same result.
-    covers = (to_host(take_rows(gradient, shortlist)) != 0).T
-    distinct, duplicates = split_duplicates(argsort_by_value(to_host(values)), covers, count)
-    selected = distinct + duplicates[: count - len(distinct)]
-    starts = Point(points.X[:, selected], points.C[:, selected])
-    del points, gradient  # as large as the matrix if it has few samples
-    return problem.penalty.evaluate(ascend_briefly(problem, starts).C)[1]
+    distinct, duplicates = split_duplicates(argsort_by_value(np.concatenate(scores)), np.hstack(rows).T, count)
+    selected = np.array(distinct + duplicates[: count - len(distinct)], np.intp)
+    if len(scores) == 1:
+        points = Point(points.X[:, selected], points.C[:, selected])
+        yield problem.penalty.evaluate(ascend_briefly(problem, points).C)[1]
+        return
+    del points
+    for idx in _split_starts(shortlist[selected], problem.operator.shape[1]):
+        yield problem.penalty.evaluate(ascend_briefly(problem, _make_column_points(problem, idx)).C)[1]
+
+
+def _split_starts(columns: Array, n: int) -> list[Array]:
+    """Return the columns, indices of starts, in parts whose correlations with n columns are at most MAX_BATCH_ENTRIES.
+
+    A part has at least one column.
+    """
+    return np.array_split(columns, min(columns.size, -(-columns.size * n // MAX_BATCH_ENTRIES)))
+
+
+def _make_column_points(problem: Problem, idx: Array) -> Point:
+    """Return the points at the columns `idx`, each of the better sign, as independent starts of one unit."""
+    points = problem.as_batch(idx.size).feasible_set.make_point(compute_column_directions(problem, idx))
+    return choose_better_sign(problem.penalty, points)
 
 
 def ascend_briefly(problem: Problem, starts: Point, callback: Callback | None = None) -> Point:

@@ -289,7 +289,10 @@ def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomSt
     if sketched is None:
         return SolverState()
     state = _check_units(sketched.matrix, spec, sketched.units, max_columns=sketched.max_columns)
-    candidates = _find_candidates(sketched.screened, spec, _compute_max_candidate_columns(operator))
+    screened = sketched.screened
+    del sketched  # its matrix may be a copy of the whole
+    candidates = _find_candidates(screened, spec, _compute_max_candidate_columns(operator))
+    del screened
     return _run_first_round(operator, spec, state, candidates, rng)
 
 

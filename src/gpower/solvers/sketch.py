@@ -76,7 +76,7 @@ MAX_UNSKETCHED_SAMPLES = 200
 MAX_FLOAT32_NORM = 1e5
 #: Smallest ratio of the median column norm to the largest for which single precision is used.
 MIN_MEDIAN_NORM_RATIO = 1e-3
-#: Number of rows whose products are added at once: a copy of so many rows in double precision takes some 20 MB.
+#: Number of rows that are multiplied at once: a copy of so many rows in double precision takes some 20 MB.
 GRAM_BLOCK_ROWS = 1 << 16
 #: Largest number of random probes that estimate the row norms of AᵀA when they choose the columns of a race.
 MAX_RACE_PROBES = 64
@@ -176,19 +176,25 @@ def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomStat
     """
     n, rows = operator.shape[1], n_components + OVERSAMPLING
     random = np.random.default_rng(rng.randint(2**31))  # far faster than RandomState
-    T = operator.to_backend(random.standard_normal((n, min(rows, *operator.shape)), np.float32).astype(operator.dtype))
+    T = random.standard_normal((n, min(rows, *operator.shape)), np.float32)
+    T = operator.to_backend(T.astype(operator.dtype, copy=False))
     for _ in range(N_POWER_ITERATIONS):
-        T = _apply_power_iteration(operator, T)
+        _apply_power_iteration(operator, T)
     projected = _make_projected_sketch(operator, T)
+    del T  # as large as the sketch, which may have its memory
     if not operator.has_samples or operator.shape[0] > max(MAX_UNSKETCHED_SAMPLES, 2 * rows):
         return projected
     scale, dtype = projected.scale, projected.matrix.dtype
     norms = to_host(operator.column_norms).astype(np.float64) / scale
     unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
-    A = DenseMatrix((to_host(operator.columns(np.arange(n))) / scale).astype(dtype, order="F"))
+    A = np.empty((operator.shape[0], n), dtype, order="F")
+    step = n if operator.is_remote else GRAM_BLOCK_ROWS
+    for start in range(0, n, step):
+        columns = np.arange(start, min(start + step, n))
+        A[:, columns[0] : columns[-1] + 1] = to_host(operator.columns(columns)) / scale
     return replace(
         projected,
-        matrix=DataMatrix(A, norms.astype(dtype)),
+        matrix=DataMatrix(DenseMatrix(A), norms.astype(dtype)),
         unshared_norms_sq=unshared,
         B=None,
         projected_matrix=projected.matrix,
@@ -199,15 +205,17 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     """Return the sketch QᵀA, (rows, n), on the host, where Q is an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
-    T, (n, rows), is in the memory of the matrix, of its dtype, and is not changed. The sketch is divided by its `scale`
-    and is in single precision, if that can represent the norms of half of the columns, else in the dtype of the matrix.
+    T, (n, rows), is in the memory of the matrix, of its dtype; it is overwritten, and the sketch may use its memory. The
+    sketch is divided by its `scale` and is in single precision, if that can represent the norms of half of the columns,
+    else in the dtype of the matrix.
     """
-    C = _apply_power_iteration(operator, T)
+    _apply_power_iteration(operator, T)
     largest = max_or_zero(operator.column_norms)
     scale = 1.0 if largest == 0 or 1 / MAX_FLOAT32_NORM < largest < MAX_FLOAT32_NORM else largest
     fits_float32 = float(np.median(operator.column_norms)) >= MIN_MEDIAN_NORM_RATIO * largest
     dtype = np.dtype(np.float32) if fits_float32 else operator.dtype
-    B = to_host((C if scale == 1 else C / scale).astype(dtype, order="C")).T
+    T /= scale
+    B = to_host(T.astype(dtype, order="C", copy=False)).T
     hidden_variance = _estimate_hidden_variance(operator, B, scale)
     return Sketch(operator, DataMatrix(DenseMatrix(B)), np.zeros(B.shape[1]), B, scale, hidden_variance=hidden_variance)
 
@@ -222,34 +230,38 @@ def _estimate_hidden_variance(operator: Operator, B: Array, scale: float) -> flo
     p, n = operator.shape
     if B.shape[0] == min(p, n):
         return 0.0
-    shown = np.linalg.eigvalsh(B.astype(np.float64) @ B.T)  # increasing
+    shown = np.linalg.eigvalsh(_compute_gram(B.T))  # increasing
     total = float(np.sum((to_host(operator.column_norms).astype(np.float64) / scale) ** 2))
     noise_edge = max(total - float(shown.sum()), 0.0) * (1 / np.sqrt(p) + 1 / np.sqrt(n)) ** 2
     return max(float(shown[min(OVERSAMPLING // 4, shown.size - 1)]), noise_edge)
 
 
-def _apply_power_iteration(operator: Operator, T: Array) -> Array:
-    """Compute AᵀQ, (n, rows), where Q is an orthonormal basis of the range of A T, for T of shape (n, rows).
+def _apply_power_iteration(operator: Operator, T: Array) -> None:
+    """Replace T, (n, rows), by AᵀQ, where Q is an orthonormal basis of the range of A T.
 
     Q is not computed: T and then AᵀY, where Y = A T, are multiplied by small matrices. Columns of Q beyond the rank of
-    Y are zero. The result is a new array in the memory and dtype of the matrix, as T is; it takes two passes.
+    Y are zero. T, in the memory of the matrix and of its dtype, is overwritten: besides it only AᵀY takes as much. It
+    takes two passes.
     """
-    T = _whiten(T, _compute_gram(T))
+    _whiten(T, _compute_gram(T), out=T)
     Y = operator.combine(T)
     C = operator.correlate(Y)
-    return _whiten(C, _compute_inner_products(operator, Y, C))
+    _whiten(C, _compute_inner_products(operator, Y, C), out=T)
 
 
-def _whiten(C: Array, gram: Array) -> Array:
-    """Return C V w^{-1/2}, where w and V are eigenvalues and eigenvectors of `gram`, that of Y, (m, m), on the host.
+def _whiten(C: Array, gram: Array, out: Array) -> None:
+    """Write C V w^{-1/2} into `out`, by blocks of rows; w and V are eigenvalues and eigenvectors of `gram`.
 
-    With Y instead of C the result would be orthonormal; so C may be Y, or AᵀY. Columns beyond the rank of Y are zero.
-    `gram` is float64; C, (any, m), may be on a device, and the result is there, in its dtype.
+    `gram`, (m, m) in float64 on the host, is that of Y. With Y instead of C the result would be orthonormal; so C may be Y, or
+    AᵀY. Columns beyond the rank of Y are zero. `out` has the shape, (n, m), dtype and memory of C, and may be C itself.
     """
     squares, V = np.linalg.eigh(gram)
     is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
     inverse = np.where(is_nonzero, safe_reciprocal(np.sqrt(np.maximum(squares, 0))), 0)
-    return C @ asarray_like(C, (V * inverse).astype(C.dtype))
+    multiplier = asarray_like(C, (V * inverse).astype(C.dtype))
+    for start in range(0, C.shape[0], GRAM_BLOCK_ROWS):
+        rows = slice(start, start + GRAM_BLOCK_ROWS)
+        out[rows] = C[rows] @ multiplier
 
 
 def _compute_gram(T: Array) -> Array:

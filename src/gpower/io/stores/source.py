@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from gpower._utils.compressed import split_lines, view_lines
 from gpower._utils.files import FileError, convert_read_errors
 from gpower._utils.memory import get_free_memory
 from gpower._utils.messages import format_param
+from gpower._utils.sparse_parts import split_lines, view_lines
 
 #: Largest block, in bytes. The allocator reuses pieces of up to 32 MB, and requests larger ones from the system page by
 #: page: blocks of 128 MB were read at a fifth of the speed. The same blocks everywhere also give the same digits.

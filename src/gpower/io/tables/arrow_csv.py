@@ -12,7 +12,8 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
-from gpower.io.tables.text_file import MISSING_MARKERS, open_decompressed
+from gpower.io.tables.decompression import open_decompressed
+from gpower.io.tables.table import MISSING_MARKERS
 
 if TYPE_CHECKING:
     from gpower.io.tables.delimited import TextTableLayout

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from itertools import chain, islice
+from itertools import chain, islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -22,19 +22,13 @@ from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
 from gpower._utils.text import make_names_unique, quote
 from gpower.io.tables.arrow_csv import read_with_arrow
-from gpower.io.tables.table import MissingCellError, Table, TableError, TableFile
-from gpower.io.tables.text_file import (
-    DECIMAL_COMMA_PATTERN,
-    MAX_BLANK_LINES,
-    THOUSANDS_PATTERN,
-    NumberedRow,
-    is_header_row,
-    is_missing_cell,
-    is_number_cell,
-    is_text_cell,
-    open_text,
-)
+from gpower.io.tables.decompression import MAX_BLANK_LINES, open_text
+from gpower.io.tables.table import MISSING_MARKERS, MissingCellError, Table, TableError, TableFile
 
+NumberedRow = tuple[int, list[str]]  # (line number, cells)
+
+_THOUSANDS_PATTERN = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
+_DECIMAL_COMMA_PATTERN = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 _QUOTED_PATTERN = re.compile(r'"[^"]*"')
 _NUMBER_LIKE_PATTERN = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 # Limits on the first rows that decide where the names are; the limit on cells does not hold for the first few rows.
@@ -96,7 +90,7 @@ def _parse_commented_header(comment: str, first: str, delimiter: str) -> str:
     above, below = (
         [cell.strip() for _, cells in _split_cells([line], delimiter) for cell in cells] for line in (names, first)
     )
-    return names if len(above) == len(below) > 1 and is_header_row(above) and not is_header_row(below) else "\n"
+    return names if len(above) == len(below) > 1 and _is_header_row(above) and not _is_header_row(below) else "\n"
 
 
 def _split_cells(lines: Iterable[str], delimiter: str) -> Iterator[NumberedRow]:
@@ -116,10 +110,10 @@ def _replace_decimal_commas(file: TableFile, rows: Iterator[NumberedRow], delimi
     comma = point = ""
     for line, cells in chain(first_rows, rows):
         for j, cell in enumerate(cells):
-            if DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()):
+            if _DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()):
                 comma = cell.strip()
                 cells[j] = cell.replace(",", ".")
-            elif "." in cell and is_number_cell(cell):
+            elif "." in cell and _is_number_cell(cell):
                 point = cell.strip()
         if comma and point:
             both = f"{quote(comma)} has a decimal comma and {quote(point)} a point"
@@ -132,7 +126,7 @@ def _detect_decimal_mark(rows: Sequence[NumberedRow], delimiter: str) -> str:
     if delimiter == ";":
         return ","
     cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
-    is_comma = any(DECIMAL_COMMA_PATTERN.fullmatch(cell) and not THOUSANDS_PATTERN.fullmatch(cell) for cell in cells)
+    is_comma = any(_DECIMAL_COMMA_PATTERN.fullmatch(cell) and not _THOUSANDS_PATTERN.fullmatch(cell) for cell in cells)
     return "," if is_comma else "."
 
 
@@ -152,7 +146,7 @@ def _detect_delimiter(path: Path, line: str) -> str:
     unquoted = _QUOTED_PATTERN.sub("", line)
     usual = "," if ".csv" in map(str.lower, path.suffixes) else "\t"
     cells = [cell.strip() for cell in unquoted.split(";")]
-    commas_are_decimal = all("," not in cell or DECIMAL_COMMA_PATTERN.fullmatch(cell) for cell in cells)
+    commas_are_decimal = all("," not in cell or _DECIMAL_COMMA_PATTERN.fullmatch(cell) for cell in cells)
     if len(cells) > 1 and "\t" not in unquoted and commas_are_decimal:
         return ";"
     if usual in unquoted:
@@ -161,6 +155,26 @@ def _detect_delimiter(path: Path, line: str) -> str:
     if count:
         return most_frequent
     return " " if usual == "\t" and len(unquoted.split()) > 1 else usual
+
+
+def split_tabbed_rows(lines: Iterator[str]) -> Iterator[NumberedRow]:
+    r"""Yield the line number and the cells of each tab-separated line, without quotes around cells.
+
+    Quotes inside a cell stay: gene titles have 3' and 5" ends.
+
+    Examples
+    --------
+    >>> from gpower.io.tables.delimited import split_tabbed_rows
+    >>> list(split_tabbed_rows(iter(['"ID"\t"s1"\n', "TP53\t1.5\t\n"])))
+    [(1, ['ID', 's1']), (2, ['TP53', '1.5', ''])]
+    """
+    for number, line in enumerate(lines, 1):
+        yield number, [_strip_quotes(cell) for cell in line.rstrip("\r\n").split("\t")]
+
+
+def _strip_quotes(cell: str) -> str:
+    cell = cell.strip()
+    return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
 
 
 def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table:
@@ -178,7 +192,7 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
     if not first_rows:
         raise TableError(file.path, "the file contains only blank lines and comments")
     first_cells = [cell.strip() for cell in first_rows[0][1]]
-    has_header = is_header_row(first_cells) if file.header is None else file.header
+    has_header = _is_header_row(first_cells) if file.header is None else file.header
     headings = first_cells if has_header else []
     if has_header:
         del first_rows[0]
@@ -272,12 +286,12 @@ class TextTableLayout:
         return [self._parse_cell(line, j, cell.strip()) for j, cell in zip(self.numeric_columns, cells, strict=True)]
 
     def _parse_cell(self, line: int, j: int, cell: str) -> float:
-        if not (is_missing_cell(cell) or is_number_cell(cell)):
+        if not (_is_missing_cell(cell) or _is_number_cell(cell)):
             problem = f"{self._describe_position(line, j)} holds {quote(cell)} where a number belongs"
             drop = [self.format_column_option(column) for column in self.text_columns]
             index_col = self.format_column_option(j)
             raise TableError(self.file.path, problem + self._suggest_fix(j, cell), index_col=index_col, drop=drop)
-        number = math.nan if is_missing_cell(cell) else float(cell)
+        number = math.nan if _is_missing_cell(cell) else float(cell)
         if self.file.complete and not math.isfinite(number):
             content = f"holds {quote(cell)}" if cell else "is empty"
             advice = "fill it in, or leave out the line, or the column with {drop}"
@@ -292,13 +306,13 @@ class TextTableLayout:
 
     def _suggest_fix(self, j: int, cell: str) -> str:
         """Return the advice, if any, for a cell that is no number, each part after a semicolon."""
-        if DECIMAL_COMMA_PATTERN.fullmatch(cell):
+        if _DECIMAL_COMMA_PATTERN.fullmatch(cell):
             return "; write decimals with a point, and thousands without a separator"
         advice = {
             "write plain numbers, such as 1234.5": bool(_NUMBER_LIKE_PATTERN.fullmatch(cell)),
             "if these are names, say so with {index_col}": self.name_column is None,
             "leave columns of text out with {drop}": j in self.text_columns,
-            "if it stands for a missing value, write NA": is_text_cell(cell) and j not in self.text_columns,
+            "if it stands for a missing value, write NA": _is_text_cell(cell) and j not in self.text_columns,
         }
         return "".join(f"; {part}" for part, applies in advice.items() if applies)
 
@@ -312,7 +326,7 @@ def _detect_layout(file: TableFile, headings: list[str], rows: Sequence[Numbered
     columns_by_name = {name: j for j, name in enumerate(make_names_unique(headings))} if is_selected else {}
     dropped = file.find_dropped_columns(columns_by_name, n_columns)
     columns = [j for j in range(n_columns) if j not in dropped]
-    text = [j for j in columns if all(j < len(cells) and is_text_cell(cells[j]) for _, cells in rows)]
+    text = [j for j in columns if all(j < len(cells) and _is_text_cell(cells[j]) for _, cells in rows)]
     name_column: int | None = None
     if file.index_col is not None:
         name_column = file.find_column("index_col", file.index_col, columns_by_name, n_columns)
@@ -331,3 +345,41 @@ def _lacks_corner_heading(headings: Sequence[str], rows: Sequence[NumberedRow]) 
     """
     is_longer = all(len(cells) == len(headings) + 1 for _, cells in rows)
     return is_longer and any(cells[-1].strip() for _, cells in rows)
+
+
+def _is_header_row(cells: Sequence[str]) -> bool:
+    """Return whether a first line holds names: words, or consecutive integers after a first cell that is no number."""
+    if _is_text_cell(cells[0]) or _is_missing_cell(cells[0]):
+        if _are_consecutive_integers(cells[1:]):
+            return True
+        # A word in front of numbers names a sample; the cells after it decide.
+        cells = cells[1:] or cells
+    # Among a majority of numbers a word is an error to report, not a header.
+    return 2 * sum(map(_is_text_cell, cells)) > sum(not _is_missing_cell(cell) for cell in cells)
+
+
+def _are_consecutive_integers(cells: Sequence[str]) -> bool:
+    """Return whether the cells are integers that count upwards, as numbered columns or years do."""
+    all_integers = len(cells) > 1 and all(map(str.isdecimal, cells))
+    return all_integers and all(int(after) == int(before) + 1 for before, after in pairwise(cells))
+
+
+def _is_number_cell(cell: str) -> bool:
+    """Return whether a cell is a number with a decimal point; NaN and infinity count."""
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return "_" not in cell  # Python reads 1_0 as ten; in a table it is a name
+
+
+def _is_missing_cell(cell: str) -> bool:
+    """Return whether a cell is empty or a marker of a missing number, such as NA."""
+    return cell.strip().lower() in MISSING_MARKERS
+
+
+def _is_text_cell(cell: str) -> bool:
+    """Return whether a cell can only be a name."""
+    # A number with a decimal comma or thousands separators is a mistake to report, not a heading or a sample's name.
+    is_odd_number = _DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()) or _THOUSANDS_PATTERN.fullmatch(cell.strip())
+    return not (_is_number_cell(cell) or _is_missing_cell(cell) or is_odd_number)

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from gpower.io.tables.delimited import build_table_from_rows
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import NumberedRow, build_table_from_rows, split_tabbed_rows
 from gpower.io.tables.table import Table, TableError, TableFile
-from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 
 class GctSizes(NamedTuple):

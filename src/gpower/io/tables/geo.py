@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from gpower.io.tables.delimited import build_table_from_rows
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import NumberedRow, build_table_from_rows, split_tabbed_rows
 from gpower.io.tables.table import Table, TableError, TableFile
-from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 _TABLE_BEGIN_MARK, _TABLE_END_MARK = "!series_matrix_table_begin", "!series_matrix_table_end"
 _REMARK_PREFIXES = ("!series_", "!sample_")

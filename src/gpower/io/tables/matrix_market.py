@@ -10,8 +10,8 @@ from scipy import io as scipy_io
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
 from gpower.io.stores.source import describe_excessive_shape
+from gpower.io.tables.decompression import open_decompressed
 from gpower.io.tables.table import Table, TableError, TableFile
-from gpower.io.tables.text_file import open_decompressed
 
 _HEADER_PATTERN = re.compile(
     rb"%%MatrixMarket +matrix +(coordinate|array) +(real|double|integer|unsigned-integer|pattern|complex) "

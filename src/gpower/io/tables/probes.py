@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_names
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.delimited import NumberedRow, split_tabbed_rows
 from gpower.io.tables.table import Table, TableError
-from gpower.io.tables.text_file import NumberedRow, open_text, split_tabbed_rows
 
 __all__ = ["collapse_probes", "read_probe_genes"]
 

@@ -15,6 +15,7 @@ from scipy import sparse
 from gpower._utils.files import FileError, convert_read_errors
 from gpower._utils.text import deduplicate
 from gpower.io.stores.npy import read_npy
+from gpower.io.tables.decompression import DECOMPRESSORS, check_is_file
 from gpower.io.tables.delimited import read_delimited
 from gpower.io.tables.excel import read_workbook
 from gpower.io.tables.gct import read_gct
@@ -25,7 +26,6 @@ from gpower.io.tables.parquet import check_complete, read_parquet
 from gpower.io.tables.probes import collapse_probes, read_probe_genes
 from gpower.io.tables.streams import copy_stream_to_disk, is_stream
 from gpower.io.tables.table import ColumnSelectors, Table, TableError, TableFile
-from gpower.io.tables.text_file import DECOMPRESSORS, check_is_file
 
 TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt")
 _COMPRESSIBLE_SUFFIXES = (*TEXT_SUFFIXES, ".mtx", ".gct")

@@ -26,7 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array
-from gpower._utils.compressed import split_lines, view_lines
+from gpower._utils.sparse_parts import split_lines, view_lines
 from gpower._utils.threads import map_in_threads
 from gpower.io.stores.source import DataBlock, ScipySparse, sum_duplicate_entries
 from gpower.operators.storage.base import InMemoryMatrix, add_in_float64

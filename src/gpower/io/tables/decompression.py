@@ -1,14 +1,12 @@
-"""Open text files, plain or compressed, with errors that say what the file is instead; split and classify cells."""
+"""Decompress text files and tables (gzip, bzip2, xz) as they are read; errors say what a file is if it is not text."""
 
 import bz2
 import csv
 import gzip
 import lzma
-import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from io import TextIOWrapper
-from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -16,8 +14,6 @@ from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
 from gpower.io.tables.streams import copy_stream_to_disk
 from gpower.io.tables.table import TableError
-
-NumberedRow = tuple[int, list[str]]  # (line number, cells)
 
 # First bytes of files that are not text, and the advice that the error gives.
 _WORKBOOK_ADVICE = "save its sheet as CSV from the spreadsheet program"
@@ -34,11 +30,6 @@ DECOMPRESSORS: dict[str, Callable[[Path], object]] = {".gz": gzip.open, ".bz2": 
 # Limits on the length of a line, in characters, and on blank lines. A few kilobytes can unpack to one endless line.
 _MAX_LINE_LENGTH = 1 << 27
 MAX_BLANK_LINES = 1_000_000
-
-#: Cells, in lower case, that mean a missing number.
-MISSING_MARKERS = frozenset({"", "na", "n/a", "n.a.", "n.d.", "nan", "null", "none", ".", "#n/a"})
-THOUSANDS_PATTERN = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
-DECIMAL_COMMA_PATTERN = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
 
 
 @contextmanager
@@ -61,7 +52,7 @@ def open_text(path: Path, *, errors: str = "strict") -> Iterator[Iterator[str]]:
     Examples
     --------
     >>> import tempfile, pathlib
-    >>> from gpower.io.tables.text_file import open_text
+    >>> from gpower.io.tables.decompression import open_text
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = pathlib.Path(folder, "two.txt")
     ...     _ = path.write_text("a\nb\n")
@@ -112,26 +103,6 @@ def check_is_file(path: Path) -> None:
         raise TableError(path, "there is no such file")
 
 
-def split_tabbed_rows(lines: Iterator[str]) -> Iterator[NumberedRow]:
-    r"""Yield the line number and the cells of each tab-separated line, without quotes around cells.
-
-    Quotes inside a cell stay: gene titles have 3' and 5" ends.
-
-    Examples
-    --------
-    >>> from gpower.io.tables.text_file import split_tabbed_rows
-    >>> list(split_tabbed_rows(iter(['"ID"\t"s1"\n', "TP53\t1.5\t\n"])))
-    [(1, ['ID', 's1']), (2, ['TP53', '1.5', ''])]
-    """
-    for number, line in enumerate(lines, 1):
-        yield number, [_strip_quotes(cell) for cell in line.rstrip("\r\n").split("\t")]
-
-
-def _strip_quotes(cell: str) -> str:
-    cell = cell.strip()
-    return cell[1:-1] if len(cell) > 1 and cell[0] == cell[-1] == '"' else cell
-
-
 def open_decompressed(path: Path) -> BinaryIO:
     """Open a file for reading bytes, decompressed if its suffix says that it is compressed."""
     open_compressed = DECOMPRESSORS.get(path.suffix.lower())
@@ -151,41 +122,3 @@ def _locate_latin1_text(path: Path) -> str:
                 advice = "save the file as UTF-8, or use iconv -f latin1"
                 return f": line {number} holds {quote(letter)} in Latin-1; {advice}"
     return ""
-
-
-def is_header_row(cells: Sequence[str]) -> bool:
-    """Return whether a first line holds names: words, or consecutive integers after a first cell that is no number."""
-    if is_text_cell(cells[0]) or is_missing_cell(cells[0]):
-        if _are_consecutive_integers(cells[1:]):
-            return True
-        # A word in front of numbers names a sample; the cells after it decide.
-        cells = cells[1:] or cells
-    # Among a majority of numbers a word is an error to report, not a header.
-    return 2 * sum(map(is_text_cell, cells)) > sum(not is_missing_cell(cell) for cell in cells)
-
-
-def _are_consecutive_integers(cells: Sequence[str]) -> bool:
-    """Return whether the cells are integers that count upwards, as numbered columns or years do."""
-    all_integers = len(cells) > 1 and all(map(str.isdecimal, cells))
-    return all_integers and all(int(after) == int(before) + 1 for before, after in pairwise(cells))
-
-
-def is_number_cell(cell: str) -> bool:
-    """Return whether a cell is a number with a decimal point; NaN and infinity count."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return "_" not in cell  # Python reads 1_0 as ten; in a table it is a name
-
-
-def is_missing_cell(cell: str) -> bool:
-    """Return whether a cell is empty or a marker of a missing number, such as NA."""
-    return cell.strip().lower() in MISSING_MARKERS
-
-
-def is_text_cell(cell: str) -> bool:
-    """Return whether a cell can only be a name."""
-    # A number with a decimal comma or thousands separators is a mistake to report, not a heading or a sample's name.
-    is_odd_number = DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()) or THOUSANDS_PATTERN.fullmatch(cell.strip())
-    return not (is_number_cell(cell) or is_missing_cell(cell) or is_odd_number)
