@@ -240,8 +240,8 @@ def _sum_excess_correlations(
     Here cᵢⱼ = bᵢᵀbⱼ/‖bⱼ‖, and the term i = j is (‖bⱼ‖² − t)₊. A large B is copied tile by tile, because it may be as
     large as the matrix. Only the tiles of BᵀB that reach above the diagonal are computed. There the second column of a
     pair has the smaller norm, hence the larger c, so that an entry below the threshold for this column is below it for
-    both. The caller sorts norms that are rounded to 1e-5 of the largest, so they decrease only up to that: an entry above
-    the threshold for the first column by no more than this margin may be lost, and what it would add is as small.
+    both. The caller sorts norms that are rounded to 1e-5 of the largest, so they decrease only up to that: an entry
+    above the threshold for the first column by no more than this margin may be lost, and what it would add is as small.
 
     Parameters
     ----------

@@ -205,9 +205,9 @@ def _make_projected_sketch(operator: Operator, T: Array) -> Sketch:
     """Return the sketch QᵀA, (rows, n), on the host, where Q is an orthonormal basis of the range of A T.
 
     Along the leading principal components its Gram matrix is nearly AᵀA [Halko, Martinsson and Tropp 2011].
-    T, (n, rows), is in the memory of the matrix, of its dtype; it is overwritten, and the sketch may use its memory. The
-    sketch is divided by its `scale` and is in single precision, if that can represent the norms of half of the columns,
-    else in the dtype of the matrix.
+    T, (n, rows), is in the memory of the matrix, of its dtype; it is overwritten, and the sketch may use its memory.
+    The sketch is divided by its `scale` and is in single precision, if that can represent the norms of half of the
+    columns, else in the dtype of the matrix.
     """
     _apply_power_iteration(operator, T)
     largest = max_or_zero(operator.column_norms)
@@ -252,8 +252,8 @@ def _apply_power_iteration(operator: Operator, T: Array) -> None:
 def _whiten(C: Array, gram: Array, out: Array) -> None:
     """Write C V w^{-1/2} into `out`, by blocks of rows; w and V are eigenvalues and eigenvectors of `gram`.
 
-    `gram`, (m, m) in float64 on the host, is that of Y. With Y instead of C the result would be orthonormal; so C may be Y, or
-    AᵀY. Columns beyond the rank of Y are zero. `out` has the shape, (n, m), dtype and memory of C, and may be C itself.
+    `gram`, (m, m) in float64 on the host, is that of Y. With Y instead of C the result would be orthonormal; so C may be
+    Y, or AᵀY. Columns beyond the rank of Y are zero. `out` has the shape, (n, m), dtype and memory of C, and may be C.
     """
     squares, V = np.linalg.eigh(gram)
     is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
