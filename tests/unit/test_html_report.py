@@ -297,8 +297,9 @@ class TestText:
         chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
         assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
-        chosen_by = "number of variables was chosen by cross-validation in 3 folds (prediction; "
-        assert chosen_by in summarize_content(searched)[0]
+        reason = "were chosen by cross-validation in 3 folds: they have the largest variance explained in held-out"
+        assert reason in summarize_content(searched)[0]
+        assert reason in " ".join(describe_methods(searched))
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
         assert "the table went through StandardScaler first" in summarize_content(piped)[0]
 

@@ -187,13 +187,8 @@ def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) ->
             f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
             "variance that a component of all variables would explain at that step"
         )
-    search = vars(contents.search_estimator)
-    if "cardinality_range_" in search:
-        ranges = ", ".join(f"{first} to {last}" for first, last in search["cardinality_range_"].tolist())
-        yield (
-            f"the number of variables was chosen by cross-validation in {search['n_splits_']} folds "
-            f"({search['criterion']}; {ranges} would do as well)"
-        )
+    if "cardinality_choice_" in vars(contents.model):
+        yield contents.model.cardinality_choice_
 
 
 def _list_variance_shares(params: dict[str, Any]) -> list[float]:

@@ -9,6 +9,7 @@ from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_model
+from gpower.estimators.notebook import list_remarks
 from gpower.report.terminal import describe_groups_used, print_line, print_rows, truncate_text
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
         headings = ("component", "variables", "variance", "largest loadings")
         print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
-        for line in describe_groups_used(model):
+        for line in (*describe_groups_used(model), *list_remarks(model)):
             print_line(console, line)
     elif "grid" in arrays:
         grid = arrays["grid"]
