@@ -119,6 +119,14 @@ def expression(tmp_path):
     return write_csv(tmp_path / "genes.csv", EXPRESSION.X, EXPRESSION.feature_names)
 
 
+def test_small_variances_are_plain_decimals(gpower, tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 4)) * [1000, 1, 1, 1]
+    given = ["-k", "1", "-m", "2", "--n-permutations", "39"]
+    rows = gpower.succeed("components", write_csv(tmp_path / "t.csv", X), *given).stdout.splitlines()
+    shares = next(row.split()[1:3] for row in rows if row.split()[:1] == ["2"])
+    assert all(share.startswith("0.000") and "e" not in share for share in shares)
+
+
 def test_components_are_counted(gpower, expression, tmp_path):
     args = ("components", expression, "-k", "6", "-m", "4", "--n-permutations", "39")
     result = gpower.succeed(*args, "-o", tmp_path, "--plot", tmp_path / "c.png")

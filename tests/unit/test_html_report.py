@@ -21,6 +21,7 @@ from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.report import content as contents_module
 from gpower.report import samples as samples_module
 from gpower.report.content import collect_content
+from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
 from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content
 
@@ -282,6 +283,12 @@ class TestText:
         if "constraint" not in params:
             assert sentence.lower() in " ".join(describe_methods(found)).lower()
         assert len(format_changed_params(found)) < 600
+
+    def test_a_p_value_at_the_level_is_no_doubt(self):
+        model = GPower(1, cardinality=3).fit(DATA.X)
+        for p_value, n_doubts in ((0.05, 0), (0.055, 1)):
+            model.component_p_values_ = np.array([p_value])
+            assert len(list(find_doubts(model))) == n_doubts
 
     def test_imputed_values_are_counted(self):
         X = DATA.X.copy()
