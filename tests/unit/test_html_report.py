@@ -136,7 +136,7 @@ class TestContent:
         assert test.n_components == 0
         weak = [replace(each, upper_bound=10 * each.upper_bound) for each in certify(model, X)]
         found = collect(model, X, stability, test, weak).doubts
-        unstable = f"{stability.selected[0].sum()} of its 8 variables reach 80% of the choices in 20"
+        unstable = f"{stability.selected[0].sum()} of its 8 variables are chosen again in at least 80 % of 20 fits"
         assert f"Component 1 is unstable: {unstable}" in found[-2]
         assert f"Component 1 may be chance: permuted tables explain as much (p = {test.p_values[0]:.2g})." in found
         assert any(doubt.startswith("Component 2 is proven to reach only ") for doubt in found)
@@ -144,10 +144,16 @@ class TestContent:
         assert collect(MODEL, DATA.X, sure).doubts == ()
 
     def test_a_page_without_doubts_says_what_was_not_computed(self, tmp_path):
-        missing = "Their stability was not computed"
-        assert missing in write_report(tmp_path)
+        page = write_report(tmp_path)
+        functions = {"test": "component_test", "stability": "stability_selection", "certify": "certify"}
+        for flag, function in functions.items():
+            assert f"(<code>gpower report --{flag}</code>, <code>{function}</code>)" in page
+        assert "whether components differ between batches (<code>gpower report --metadata</code>" in page
         stability = stability_selection(DATA.X, MODEL, n_subsamples=4)
-        assert missing not in write_report(tmp_path, results=[stability])
+        batches = {"metadata": {"batch": ["a", "b"] * 30}}
+        page = write_report(tmp_path, results=[stability, *certify(MODEL, DATA.X)], **batches)
+        question = "whether components explain more than chance"
+        assert f"Not checked: {question} (<code>gpower report --test</code>, <code>component_test</code>).</p>" in page
 
     def test_warnings_before_the_search_are_kept(self):
         X = np.corrcoef(DATA.X[:, :10].T)

@@ -236,7 +236,7 @@ def test_an_ellipse_covers_its_share():
     X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
     model = GPower(2, cardinality=1).fit(X)
     axes = plot_scores(model, X, ellipse=0.9)
-    assert axes.texts[0].get_text().startswith("ellipses: 90 % of new normal samples")
+    assert axes.texts[0].get_text().startswith("ellipses: 90 % of new samples, if normally distributed")
     (ellipse,) = axes.patches
     is_inside = ellipse.get_path().contains_points(
         ellipse.get_patch_transform().inverted().transform(model.transform(X))

@@ -105,7 +105,7 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
                 _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
         has_small_group = min(members.size for members in groups) < MIN_ELLIPSE_SAMPLES
         exception = f" (groups of {MIN_ELLIPSE_SAMPLES} or more)" if has_small_group else ""
-        notes.append(f"ellipses: {100 * ellipse:g} % of new normal samples{exception}")
+        notes.append(f"ellipses: {100 * ellipse:g} % of new samples, if normally distributed{exception}")
     correlation = correlate_score_pair(scores)
     if abs(correlation) >= 0.05:
         notes.append(f"correlation of the scores {correlation:+.2f}")

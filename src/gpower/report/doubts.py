@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from gpower._utils.arrays import Array, to_numpy
 from gpower._utils.messages import format_param
-from gpower._utils.text import format_ratio, quote
+from gpower._utils.text import format_percent, format_ratio, quote
 from gpower.analysis.association import Association
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import Stability
@@ -74,8 +74,9 @@ def _find_unstable_components(model: SparsePCAEstimator, stability: Stability) -
     for number, (n_selected, cardinality) in enumerate(zip(selected.sum(axis=1), model.cardinality_, strict=True), 1):
         if n_selected < MIN_SELECTED_SHARE * cardinality:
             yield (
-                f"Component {number} is unstable: {n_selected} of its {cardinality} variables reach "
-                f"{stability.threshold:.0%} of the choices in {stability.n_subsamples} random parts of the samples."
+                f"Component {number} is unstable: {n_selected} of its {cardinality} variables are chosen again in at "
+                f"least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random parts of the "
+                "samples."
             )
 
 

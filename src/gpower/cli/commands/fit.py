@@ -16,9 +16,9 @@ from gpower.cli.options import (
     infer_n_components,
     merge_solver_options,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, SampleMetadata, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
-from gpower.report.terminal import collect_fitted_attributes, compute_score_columns, print_components, write_results
+from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
 if TYPE_CHECKING:
     from gpower import GPower, GPowerCV
@@ -101,7 +101,7 @@ def fit(
     removed = samples.removed
     with loaded.share_with_cluster(place["scheduler"]) as shared:
         model, notes = fit_model(shared, options, sink, removed, place["device"], choice)
-        notes += _find_batches(model, shared, samples, sink)
+        notes += print_batch_notes(model, shared, samples, sink)
         ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
@@ -152,21 +152,6 @@ def fit_model(
     doubts = [*messages, *(doubt for doubt in find_doubts(model) if doubt not in model.warnings_)]
     sink.print_notes(*doubts)
     return model, doubts
-
-
-def _find_batches(model: "GPower", input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:
-    """Return notes on columns of the metadata that look like batches and explain components, and print them."""
-    if not samples.columns:
-        return []
-    import numpy as np
-
-    from gpower.analysis.association import associate
-    from gpower.report.doubts import find_batch_doubts
-
-    _, *scores = compute_score_columns(model, input_table.table, samples.removed).values()
-    notes = list(find_batch_doubts(associate(np.column_stack(scores), samples.columns)))
-    sink.print_notes(*notes)
-    return notes
 
 
 def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: OptionValues) -> float | None:

@@ -19,7 +19,7 @@ from gpower.cli.options import (
     infer_n_components,
     typed_params,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def report(
         fitted = load_model(source)
         loaded = load_matching_table(fitted, table, reading, sink)
         samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
+    print_batch_notes(fitted, loaded, samples, sink)
     requested["certify"] = table is not None and options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
