@@ -24,7 +24,7 @@ __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
 #: Largest number of components that `plot_pairs` draws by default.
 MAX_PAIRED_COMPONENTS = 6
 #: Largest number of samples with a name; more names would hide the points.
-MAX_LABELLED_SAMPLES = 30
+MAX_LABELLED_SAMPLES = 12
 #: Smallest number of samples of a group with an ellipse.
 MIN_ELLIPSE_SAMPLES = 10
 
@@ -61,7 +61,7 @@ def plot_scores(
     shapes : sequence, optional
         Second grouping, shown by markers, with at most 8 different values; colours show `labels`.
     names : sequence of str, optional
-        Names of the samples, written next to the 30 farthest from the mean.
+        Names of the samples, written next to the 12 farthest from the mean.
     ellipse : float, optional
         Share, such as 0.95, of new normal samples that an ellipse around each group would contain. Groups of fewer
         than ten samples get no ellipse: they say too little about their spread.
@@ -236,7 +236,7 @@ def plot_outliers(
     """Plot the squared residual of each sample against its distance within the components, Hotelling's T².
 
     Dashed lines are limits below which a share `level` of normal samples lies. Samples beyond one of them are named,
-    at most the 30 farthest.
+    at most the 12 farthest.
 
     Parameters
     ----------
