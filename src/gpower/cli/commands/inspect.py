@@ -9,7 +9,6 @@ from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_model
-from gpower.estimators.notebook import list_remarks
 from gpower.report.terminal import describe_groups_used, print_line, print_rows, truncate_text
 
 if TYPE_CHECKING:
@@ -45,6 +44,8 @@ def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 
 
 def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
     """Print the file, its components, and its options that are not defaults."""
+    from gpower.estimators.notebook import list_remarks
+
     packages = (header.get("written_by") or {}).items()
     versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
     print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
