@@ -1,5 +1,6 @@
 """Hints for the command line that a table may have been misread."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterator
@@ -87,13 +88,15 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
     if not covariance and not file.transpose and _are_axes_swapped(columns, rows):
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
     if not (covariance or row_names) and table.feature_names:
-        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names)
-        if odd.names:
-            drop = format_flag("drop_rows" if file.transpose else "drop", list(odd.names))
-            differ = f"{format_names(odd.names)} {'differs' if len(odd.names) == 1 else 'differ'}"
+        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names, is_scaled=scale)
+        large = [each.name for each in odd if each.differs_in_scale_alone]
+        others = [each.name for each in odd if not each.differs_in_scale_alone]
+        if others:
+            drop = format_flag("drop_rows" if file.transpose else "drop", others)
+            differ = f"{format_names(others)} {'differs' if len(others) == 1 else 'differ'}"
             yield f"{differ} from the other variables in kind of values or name; if not wanted, add {drop}"
-        if odd.large_names and not scale:
-            vary = f"{format_names(odd.large_names)} {'varies' if len(odd.large_names) == 1 else 'vary'}"
+        if large:
+            vary = f"{format_names(large)} {'varies' if len(large) == 1 else 'vary'}"
             advice = f"if the variables have different units, add {format_flag('scale')}"
             yield f"{vary} far more than the other variables, and would get most of the weight; {advice}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
@@ -145,28 +148,34 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
     return rows_are_genes or (columns_are_samples and not mostly_match(rows, _SAMPLE_NAME_PATTERN))
 
 
-class _OddVariables(NamedTuple):
-    """Names of variables unlike the rest."""
+class _OddVariable(NamedTuple):
+    """A variable unlike the rest: with codes among decimals, called like clinical data, or of a larger scale."""
 
-    names: Names = ()  # with codes among decimals, or called like clinical data
-    large_names: Names = ()  # of a larger scale, and not among `names`
+    name: str
+    differs_in_scale_alone: bool
 
 
-def _find_odd_variables(X: Array, names: Names) -> _OddVariables:
-    """Return the few variables unlike the rest, such as clinical data among genes; none of a table of mixed columns."""
+def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[_OddVariable]:
+    """Return the few variables unlike the rest, such as clinical data among genes; [] if the table is of mixed columns.
+
+    They have a larger scale, unless variables are scaled, codes among decimals, or names of clinical data.
+    """
     if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < _MIN_COMPARED_COLUMNS:
-        return _OddVariables()
+        return []
     finite = np.where(np.isfinite(X), X, np.nan)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a finite value
         spread = np.nan_to_num(np.nanstd(finite, axis=0))
     is_whole = np.all(finite == np.round(finite), axis=0)
-    is_large = spread > _MAX_SCALE_RATIO * float(np.median(spread))
+    largest_spread = math.inf if is_scaled else _MAX_SCALE_RATIO * float(np.median(spread))
     criteria = [
         [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
         [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
+        spread > largest_spread,
     ]
     max_odd = min(20, max(3, int(_MAX_ODD_SHARE * len(names))))
-    odd = {j for criterion in criteria if np.sum(criterion) <= max_odd for j in np.flatnonzero(criterion)}
-    large = [] if np.sum(is_large) > max_odd else [j for j in np.flatnonzero(is_large) if j not in odd]
-    return _OddVariables(tuple(names[j] for j in sorted(odd)), tuple(names[j] for j in large))
+    *by_kind, by_scale = (
+        set(np.flatnonzero(criterion).tolist()) if np.sum(criterion) <= max_odd else set() for criterion in criteria
+    )
+    odd = by_scale.union(*by_kind)
+    return [_OddVariable(names[j], differs_in_scale_alone=j not in set().union(*by_kind)) for j in sorted(odd)]
