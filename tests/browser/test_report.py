@@ -75,7 +75,7 @@ class TestNumbers:
         cards = page.locator("#components .card").all_inner_texts()
         assert len(cards) == 3
         for j, card in enumerate(cards):
-            assert f"{100 * model.explained_variance_ratio_[j]:.3g} %" in card
+            assert f"{100 * model.explained_variance_ratio_[j]:.3g}\N{NO-BREAK SPACE}%" in card
             assert re.search(r"Of the best possible\n(100 %|≥ \d\d\.\d+ %)\n", card)
             assert "By chance\np = " in card
         assert "GROWTH" in cards[0].partition("Gene sets")[2]

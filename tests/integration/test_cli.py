@@ -180,9 +180,21 @@ class TestChosenNumbers:
         chosen = GPowerCV(2, cv=3, n_init=2).fit(EXPRESSION.X[:, :20])
         assert model.cardinality == chosen.best_params_["cardinality"]
         np.testing.assert_allclose(model.components_, chosen.components_, atol=1e-10)
-        assert "note: variables per component, chosen by cross-validation in 3 folds: " in result.stderr
+        choice = chosen.cardinality_choice_
+        assert f"note: {choice}." in result.stderr
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
-            assert (f"{number} ({first} to {last} would do as well)" if first < last else f"{number}") in result.stderr
+            others = f"{first} to {last}" if first < last else "no other"
+            assert f"{number} ({others} would do as well)" in choice
+        assert "were chosen by cross-validation in 3 folds: they have the largest variance explained" in choice
+        assert model.cardinality_choice_ == choice
+        for shown in (gpower.succeed("inspect", tmp_path / "model.npz").stdout, str(model), str(chosen)):
+            assert choice[1:] in shown
+        assert not hasattr(model.set_params(cardinality=3).fit(EXPRESSION.X[:, :20]), "cardinality_choice_")
+
+    def test_the_rule_of_one_standard_error_has_its_own_sentence(self, gpower, tmp_path):
+        path = write_csv(tmp_path / "few.csv", EXPRESSION.X[:, :12])
+        note = gpower.succeed("fit", path, "-m", 1, "-k", "auto", "--rule", "one-se", "--grid", "2,4,8").stderr
+        assert "in 5 folds: it is the fewest within one standard error of the largest variance explained" in note
 
     def test_a_number_that_is_no_list_to_read(self, gpower, tmp_path):
         rng = np.random.default_rng(0)

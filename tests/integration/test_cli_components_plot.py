@@ -59,6 +59,17 @@ def test_all_pictures_with_odd_names(gpower, model, data, tmp_path):
     assert list_files(tmp_path / "figures") == ALWAYS | OF_SAMPLES | {"metadata", "scores_by_batch", "scores_by_dose"}
 
 
+def test_a_batch_that_explains_a_component_is_noted(gpower, model, data, tmp_path):
+    scores = EXPRESSION.X[:, :40] @ GPower.load(model).components_[0]
+    high = scores > np.median(scores)
+    rows = [f"s{i},{'ab'[int(is_high)]}" for i, is_high in enumerate(high)]
+    (tmp_path / "samples.csv").write_text("\n".join(["name,plate", *rows]))
+    for name, output in (("plot", tmp_path / "figures"), ("report", tmp_path / "report.html")):
+        result = gpower.succeed(name, model, data, "--metadata", tmp_path / "samples.csv", "-o", output)
+        assert "note: Component 1 differs with 'plate' (strength" in result.stderr
+        assert "which may be a batch; if so, remove it with --batch." in result.stderr
+
+
 def test_without_metadata_and_in_another_format(gpower, model, data, tmp_path):
     gpower.succeed("plot", model, data, "-o", tmp_path / "figures", "--suffix", "svg")
     assert {file.name for file in (tmp_path / "figures").iterdir()} == {f"{name}.svg" for name in ALWAYS | OF_SAMPLES}
@@ -117,6 +128,14 @@ def test_mistakes_are_one_line_errors(gpower, model, data, tmp_path):
 @pytest.fixture
 def expression(tmp_path):
     return write_csv(tmp_path / "genes.csv", EXPRESSION.X, EXPRESSION.feature_names)
+
+
+def test_small_variances_are_plain_decimals(gpower, tmp_path):
+    X = np.random.default_rng(0).standard_normal((30, 4)) * [1000, 1, 1, 1]
+    given = ["-k", "1", "-m", "2", "--n-permutations", "39"]
+    rows = gpower.succeed("components", write_csv(tmp_path / "t.csv", X), *given).stdout.splitlines()
+    shares = next(row.split()[1:3] for row in rows if row.split()[:1] == ["2"])
+    assert all(share.startswith("0.000") and "e" not in share for share in shares)
 
 
 def test_components_are_counted(gpower, expression, tmp_path):

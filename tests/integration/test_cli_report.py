@@ -44,9 +44,23 @@ def test_a_table(gpower, files):
 def test_auto_chooses_the_numbers_as_gpower_cv(gpower, files):
     done = gpower.succeed("report", files / "genes.csv", "-m", 2, "-k", "auto", "-o", files / "report.html")
     model = GPowerCV(2).fit(DATA.X)
-    assert "chosen by cross-validation in 5 folds" in done.stderr
+    choice = model.cardinality_choice_[1:]
+    assert "chosen by cross-validation in 5 folds" in choice
+    assert choice in done.stderr
+    assert choice in page(files)
     for named in model.loadings(DATA.feature_names):
         assert all(name in page(files) for name in named)
+
+
+def test_the_grid_and_the_folds_of_the_choice(gpower, files):
+    given = ["-m", 2, "-k", "auto", "--grid", "4,9", "--folds", 3]
+    gpower.succeed("fit", files / "genes.csv", *given, "-o", files / "results")
+    choice = GPowerCV(2, cardinalities=[4, 9], cv=3).fit(DATA.X).cardinality_choice_[1:]
+    for source in ([files / "genes.csv", *given], [files / "results/model.npz", files / "genes.csv"]):
+        gpower.succeed("report", *source, "-o", files / "report.html")
+        assert choice in page(files)
+    refused = gpower("report", files / "results/model.npz", files / "genes.csv", "--grid", "4,9")
+    assert "is already fitted, so --grid would have no effect" in refused.stderr
 
 
 def test_everything(gpower, files):
@@ -114,7 +128,7 @@ def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
     gpower.succeed(*asked, "--no-scores")
     assert "7701.5" not in page(files)
     assert "quotes samples and is left out here" in page(files)
-    assert "differ from the other variables in scale" in page(files)  # another note, which quotes none
+    assert "vary far more than the other variables" in page(files)  # another note, which quotes none
 
 
 def test_notes_about_metadata_do_not_reveal_patients(gpower, files):

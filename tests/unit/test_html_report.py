@@ -21,6 +21,7 @@ from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.report import content as contents_module
 from gpower.report import samples as samples_module
 from gpower.report.content import collect_content
+from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
 from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content
 
@@ -135,7 +136,7 @@ class TestContent:
         assert test.n_components == 0
         weak = [replace(each, upper_bound=10 * each.upper_bound) for each in certify(model, X)]
         found = collect(model, X, stability, test, weak).doubts
-        unstable = f"{stability.selected[0].sum()} of its 8 variables reach 80% of the choices in 20"
+        unstable = f"{stability.selected[0].sum()} of its 8 variables are chosen again in at least 80 % of 20 fits"
         assert f"Component 1 is unstable: {unstable}" in found[-2]
         assert f"Component 1 may be chance: permuted tables explain as much (p = {test.p_values[0]:.2g})." in found
         assert any(doubt.startswith("Component 2 is proven to reach only ") for doubt in found)
@@ -143,10 +144,16 @@ class TestContent:
         assert collect(MODEL, DATA.X, sure).doubts == ()
 
     def test_a_page_without_doubts_says_what_was_not_computed(self, tmp_path):
-        missing = "Their stability was not computed"
-        assert missing in write_report(tmp_path)
+        page = write_report(tmp_path)
+        functions = {"test": "component_test", "stability": "stability_selection", "certify": "certify"}
+        for flag, function in functions.items():
+            assert f"(<code>gpower report --{flag}</code>, <code>{function}</code>)" in page
+        assert "whether components differ between batches (<code>gpower report --metadata</code>" in page
         stability = stability_selection(DATA.X, MODEL, n_subsamples=4)
-        assert missing not in write_report(tmp_path, results=[stability])
+        batches = {"metadata": {"batch": ["a", "b"] * 30}}
+        page = write_report(tmp_path, results=[stability, *certify(MODEL, DATA.X)], **batches)
+        question = "whether components explain more than chance"
+        assert f"Not checked: {question} (<code>gpower report --test</code>, <code>component_test</code>).</p>" in page
 
     def test_warnings_before_the_search_are_kept(self):
         X = np.corrcoef(DATA.X[:, :10].T)
@@ -283,6 +290,12 @@ class TestText:
             assert sentence.lower() in " ".join(describe_methods(found)).lower()
         assert len(format_changed_params(found)) < 600
 
+    def test_a_p_value_at_the_level_is_no_doubt(self):
+        model = GPower(1, cardinality=3).fit(DATA.X)
+        for p_value, n_doubts in ((0.05, 0), (0.055, 1)):
+            model.component_p_values_ = np.array([p_value])
+            assert len(list(find_doubts(model))) == n_doubts
+
     def test_imputed_values_are_counted(self):
         X = DATA.X.copy()
         X[::7, ::11] = np.nan
@@ -297,8 +310,9 @@ class TestText:
         chosen = collect(GPower("auto", cardinality=5, random_state=0).fit(DATA.X))
         assert "number of components was chosen by a test against permuted tables" in summarize_content(chosen)[0]
         searched = collect(GPowerCV(2, cardinalities=[3, 6], cv=3, criterion="prediction").fit(DATA.X))
-        chosen_by = "number of variables was chosen by cross-validation in 3 folds (prediction; "
-        assert chosen_by in summarize_content(searched)[0]
+        reason = "were chosen by cross-validation in 3 folds: they have the largest variance explained in held-out"
+        assert reason in summarize_content(searched)[0]
+        assert reason in " ".join(describe_methods(searched))
         piped = collect(make_pipeline(StandardScaler(), GPower(2, cardinality=3)).fit(DATA.X))
         assert "the table went through StandardScaler first" in summarize_content(piped)[0]
 

@@ -24,7 +24,7 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.labels import count_crossed_labels
+from gpower.plotting.labels import count_crossed_labels, count_crossed_points
 from gpower.plotting.style import set_left_title
 
 pytest.importorskip("matplotlib")
@@ -177,6 +177,37 @@ def test_lines_to_labels_avoid_other_labels():
     assert count_crossed_labels(np.zeros(2), boxes, labels).tolist() == [1, 1, 0]
 
 
+def test_lines_to_labels_avoid_points():
+    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
+    points = np.array([[0, 0], [50, 2], [60, -2], [-50, 4], [150, 0], [2, 50.0]])
+    assert count_crossed_points(np.zeros(2), boxes, points, 3).tolist() == [2, 0, 1]
+
+
+def test_about_a_dozen_of_samples_and_variables_are_named(model, wine):
+    planted = load_planted_expression()
+    fitted = GPower(2, cardinality=20).fit(planted.X)
+    largest = {name for each in fitted.loadings(planted.feature_names) for name in each}
+    for plot in (plot_biplot, plot_correlation_circle):
+        named = {text.get_text() for text in names_in(plot(fitted, planted.X, feature_names=planted.feature_names))}
+        assert 8 <= len(named) <= 12
+        assert named < largest
+    scores = plot_scores(model, wine.X, names=[f"w{i}" for i in range(178)])
+    assert 8 <= len(names_in(scores)) <= 12
+
+
+def test_colours_of_groups_do_not_depend_on_the_order_of_the_rows(model, wine):
+    stages = np.array(["III", "I", "stage 10", "stage 2"])[np.arange(178) % 4]
+
+    def list_legend(rows):
+        axes = plot_scores(model, wine.X.iloc[rows], labels=stages[rows])
+        legend = axes.get_legend()
+        colours = [handle.get_color() for handle in legend.legend_handles]
+        return [*zip((text.get_text() for text in legend.get_texts()), colours, strict=True)]
+
+    assert [name for name, _ in list_legend(np.arange(178))] == ["I", "III", "stage 2", "stage 10"]
+    assert list_legend(np.arange(178)) == list_legend(np.arange(177, -1, -1))
+
+
 def test_a_covariance_is_drawn_in_the_circle():
     pitprops = load_pitprops()
     model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
@@ -223,7 +254,7 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
     assert sum(len(points.get_offsets()) for points in axes.collections) == len(wine.X)
     assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
     words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert words == ["class_0", "class_1", "class_2", "_first", r"\$second\$"]
+    assert words == ["class_0", "class_1", "class_2", r"\$second\$", "_first"]
     named = plot_scores(model, wine.X, color=pd.Series(wine.classes, name="cultivar"))
     assert named.get_legend().get_texts()[0].get_text() == "cultivar"
     numbered = plot_scores(model, wine.X, labels=np.arange(len(wine.X)) % 3 + 1.0)
@@ -236,7 +267,7 @@ def test_an_ellipse_covers_its_share():
     X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
     model = GPower(2, cardinality=1).fit(X)
     axes = plot_scores(model, X, ellipse=0.9)
-    assert axes.texts[0].get_text().startswith("ellipses: 90 % of new normal samples")
+    assert axes.texts[0].get_text().startswith("ellipses: 90 % of new samples, if normally distributed")
     (ellipse,) = axes.patches
     is_inside = ellipse.get_path().contains_points(
         ellipse.get_patch_transform().inverted().transform(model.transform(X))
@@ -355,6 +386,8 @@ def test_bars_of_metadata_are_next_to_their_samples(model, wine):
     assert words[0] == "score"
     assert sorted(words[3:6]) == ["down", "sign", "up"]
     assert words[-1] == "2 other groups"
+    unknown = plot_heatmap(model, wine.X, metadata={"batch": ["a", None] * 89})[0].figure.legends[0]
+    assert [text.get_text() for text in unknown.get_texts()] == ["batch", "a", "not known"]
 
 
 def test_a_component_without_variables_has_no_heat_map(wine):

@@ -227,13 +227,29 @@ class TestHints:
         names = (*(f"g{j}" for j in range(36)), "dose", "patient age", "codes", "days_alive")
         X = self.wide * np.where(np.arange(40) == 36, 1000, 1)
         X[:, 38] = np.arange(30) % 3
-        differ = "from the other variables in scale, kind of values or name; if not wanted, add --drop"
-        assert self.find_hints(Table(X, names)) == [
+        X[:, 5] *= 50
+        differ = "from the other variables in kind of values or name; if not wanted, add --drop"
+        weight = "far more than the other variables, and would get most of the weight; if the variables have"
+        assert self.find_hints(Table(X, names), scale=True) == [
             f"dose, patient age, codes, days_alive differ {differ} 'dose,patient age,codes,days_alive'"
         ]
         renamed = (*names[:36], "big", "b", "codes", "d")
+        assert self.find_hints(Table(X, renamed)) == [
+            f"codes differs {differ} codes",
+            f"g5, big vary {weight} different units, add --scale",
+        ]
         assert self.find_hints(Table(X, renamed), scale=True) == [f"codes differs {differ} codes"]
-        assert self.find_hints(Table(X[:, :36], names[:36])) == []
+        assert self.find_hints(Table(self.wide[:, :36], names[:36])) == []
+
+    def test_names_that_repeat_may_be_data(self, tmp_path):
+        rows = ["kind,a,b", *(f"{kind},{i}.5,{i * i}" for i, kind in enumerate("xyzxyz"))]
+        (tmp_path / "t.csv").write_text("\n".join(rows))
+        note = "'kind' is taken for the names of the samples: 6 samples, 3 different names; if it is data, leave it out"
+        assert read_table(tmp_path / "t.csv").notes == (f"{note} with drop=['kind']",)
+        for options in ({"index_col": "kind"}, {"drop": ["kind"]}):
+            assert read_table(tmp_path / "t.csv", **options).notes == ()
+        (tmp_path / "t.csv").write_text("\n".join(rows[:4]))
+        assert read_table(tmp_path / "t.csv").notes == ()
 
     def test_variables_of_mixed_kinds_have_no_hint(self):
         assert self.find_hints(Table(self.wide.round(), tuple(f"age_{j}" for j in range(40)))) == []

@@ -9,6 +9,7 @@ compared by the χ² test of the contingency table. All p-values together are ad
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,11 +58,17 @@ class MetadataColumn:
 
     @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
-        """Return the samples of each group; groups in order of appearance, or increasing if they are numbers."""
-        words = list(dict.fromkeys(self.values[self.is_known].tolist()))
+        """Return the samples of each group, sorted by name, or increasing if they are numbers."""
+        words = sorted(set(self.values[self.is_known].tolist()), key=_make_sorting_key)
         with suppress(ValueError):
             words.sort(key=float)
         return {str(word): np.flatnonzero(self.is_known & (self.values == word)) for word in words}
+
+
+def _make_sorting_key(word: object) -> tuple[list[str | int], str]:
+    """Return the key that sorts a word by its letters in either case, and the numbers in it by their value."""
+    parts = re.split(r"([0-9]+)", str(word).casefold())  # numbers have the odd places
+    return [int(part) if i % 2 else part for i, part in enumerate(parts)], str(word)
 
 
 def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:

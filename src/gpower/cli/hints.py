@@ -4,6 +4,7 @@ import math
 import re
 import warnings
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -89,10 +90,16 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
     if not (covariance or row_names) and table.feature_names:
         odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names, is_scaled=scale)
-        if odd:
-            drop = format_flag("drop_rows" if file.transpose else "drop", odd)
-            differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
-            yield f"{differ} from the other variables in scale, kind of values or name; if not wanted, add {drop}"
+        large = [each.name for each in odd if each.differs_in_scale_alone]
+        others = [each.name for each in odd if not each.differs_in_scale_alone]
+        if others:
+            drop = format_flag("drop_rows" if file.transpose else "drop", others)
+            differ = f"{format_names(others)} {'differs' if len(others) == 1 else 'differ'}"
+            yield f"{differ} from the other variables in kind of values or name; if not wanted, add {drop}"
+        if large:
+            vary = f"{format_names(large)} {'varies' if len(large) == 1 else 'vary'}"
+            advice = f"if the variables have different units, add {format_flag('scale')}"
+            yield f"{vary} far more than the other variables, and would get most of the weight; {advice}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -150,7 +157,14 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
     return rows_are_genes or (columns_are_samples and not mostly_match(rows, _SAMPLE_NAME_PATTERN))
 
 
-def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[str]:
+class _OddVariable(NamedTuple):
+    """A variable unlike the rest: with codes among decimals, called like clinical data, or of a larger scale."""
+
+    name: str
+    differs_in_scale_alone: bool
+
+
+def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[_OddVariable]:
     """Return the few variables unlike the rest, such as clinical data among genes; [] if the table is of mixed columns.
 
     They have a larger scale, unless variables are scaled, codes among decimals, or names of clinical data.
@@ -171,5 +185,8 @@ def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[str]:
         spread > largest_spread,
     ]
     max_odd = min(20, max(3, int(_MAX_ODD_SHARE * len(names))))
-    odd = {j for criterion in criteria if np.sum(criterion) <= max_odd for j in np.flatnonzero(criterion)}
-    return [names[j] for j in sorted(odd)]
+    *by_kind, by_scale = (
+        set(np.flatnonzero(criterion).tolist()) if np.sum(criterion) <= max_odd else set() for criterion in criteria
+    )
+    odd = by_scale.union(*by_kind)
+    return [_OddVariable(names[j], differs_in_scale_alone=j not in set().union(*by_kind)) for j in sorted(odd)]

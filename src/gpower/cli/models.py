@@ -41,10 +41,11 @@ def load_matching_table(
     from gpower.validation.params import check_option, get_constructor_params
     from gpower.validation.prepare import read_estimator_input
 
-    data_params = {"covariance": None, "missing": "error", "scale": False}
+    data_params: OptionValues = {"covariance": None, "missing": "error"}
     if missing is not None:
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
     data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
+    data_params["scale"] = True  # no hint at another scale, which the fit has decided
     loaded = _load_model_columns(model, data, reading, data_params, sink)
     if loaded.storage == "memory":
         if allow_absent_unused and not loaded.is_covariance:

@@ -1,6 +1,6 @@
 """Metadata of the samples that a command reads: the covariates and batches among them, and all other columns."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from gpower._utils.text import format_names
@@ -66,6 +66,24 @@ def read_sample_metadata(
     if batch is not None:
         removed["batch"] = _convert_column(columns[batch], set())
     return SampleMetadata(columns, removed, tuple(notes))
+
+
+def print_batch_notes(model: Any, input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:
+    """Print notes on columns of the metadata that look like batches and explain components, and return them."""
+    if not samples.columns:
+        return []
+    import numpy as np
+
+    from gpower.analysis.association import associate
+    from gpower.report.content import strip_feature_names
+    from gpower.report.doubts import find_batch_doubts
+    from gpower.report.terminal import compute_score_columns
+
+    unnamed_table = replace(input_table.table, feature_names=None)  # its columns are those of the model already
+    _, *scores = compute_score_columns(strip_feature_names(model), unnamed_table, samples.removed).values()
+    notes = list(find_batch_doubts(associate(np.column_stack(scores), samples.columns)))
+    sink.print_notes(*notes)
+    return notes
 
 
 def _list_fitted_levels(model: Any) -> dict[str, set[str]]:

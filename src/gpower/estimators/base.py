@@ -19,7 +19,7 @@ from gpower._utils.frames import Frame, make_frame, name_by_component
 from gpower._utils.optional import import_optional
 from gpower._utils.text import format_count, format_names, get_variable_name, make_names_unique
 from gpower.estimators.fit_summary import NamedValues
-from gpower.estimators.notebook import format_summary, render_component_table
+from gpower.estimators.notebook import format_summary, list_remarks, render_component_table
 from gpower.estimators.outliers import OutlierDistanceMixin
 from gpower.io.model_file import (
     ModelFileError,
@@ -68,6 +68,7 @@ class SparsePCAEstimator(
 
     components_: Array
     cardinality_: Array
+    cardinality_choice_: str
     covariates_coef_: Array
     covariates_mean_: Array
     covariates_levels_: Array
@@ -363,8 +364,8 @@ class SparsePCAEstimator(
         console = terminal.Console()
         title = f"{type(self).__name__}, {format_count(self.n_features_in_, 'variable')}"
         terminal.print_components(console, self, names, title, top)
-        for warning in getattr(self, "warnings_", ()):
-            terminal.print_line(console, f"Warning: {warning}")
+        for remark in list_remarks(self):
+            terminal.print_line(console, remark)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that is read without pickle.

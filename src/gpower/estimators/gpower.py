@@ -419,7 +419,7 @@ class GPower(SparsePCAEstimator):
             result = solve_with_checkpoint(prepared, rng, get_constructor_params(self))
         self._ascent_ends = to_host(result.Z if result.ascent_loadings is None else result.ascent_loadings)
         fit = summarize_fit(prepared, result, sort=True)
-        for name in [name for name in vars(self) if name.startswith("covariate")]:
+        for name in [name for name in vars(self) if name.startswith(("covariate", "cardinality_choice"))]:
             delattr(self, name)  # of an earlier fit
         self.__dict__.update(fit.attributes)
         new_warnings: list[WarningSpec] = []

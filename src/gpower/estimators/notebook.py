@@ -35,7 +35,7 @@ def render_component_table(model: Any) -> str:
 
 
 def format_summary(model: Any) -> str:
-    """Return what `print` shows of a fitted model: its components, their share of the variance, and its warnings.
+    """Return what `print` shows of a fitted model: its components, their share of the variance, its warnings and notes.
 
     Examples
     --------
@@ -56,8 +56,17 @@ def format_summary(model: Any) -> str:
         lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent}: {largest}".rstrip(": "))
     if len(rows) > MAX_TABLE_COMPONENTS:
         lines.append(f"  and {len(rows) - MAX_TABLE_COMPONENTS} more components")
-    lines += [f"Warning: {make_printable(warning)}" for warning in getattr(model, "warnings_", ())]
-    return "\n".join(lines)
+    return "\n".join([*lines, *map(make_printable, list_remarks(model))])
+
+
+def list_remarks(model: Any) -> list[str]:
+    """Return the warnings of a fitted model, its notes, and the sentence on numbers chosen by cross-validation."""
+    choice = getattr(model, "cardinality_choice_", None)
+    return [
+        *(f"Warning: {warning}" for warning in getattr(model, "warnings_", ())),
+        *(f"Note: {note}" for note in getattr(model, "notes_", ())),
+        *([] if choice is None else [f"{choice[0].upper()}{choice[1:]}."]),
+    ]
 
 
 def _list_component_cells(model: Any) -> list[tuple[str, str, str, str]]:

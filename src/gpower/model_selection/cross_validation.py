@@ -46,6 +46,11 @@ from gpower.validation.solver import PAPER_TOL, Solver
 #: Largest number of entries of a table whose folds are fitted with the settings of the final fit. Folds of larger
 #: tables skip the local search and have a tolerance of at least 1e-4.
 MAX_SMALL_TABLE_ENTRIES = 100_000
+#: What each criterion takes the largest value of, in words.
+_CRITERION_PHRASES = {
+    "sparseness": "variance explained in held-out samples times the share of unused variables",
+    "prediction": "variance explained in held-out samples",
+}
 #: Maximum number of points of the default grid, for a small table and for a large one.
 DEFAULT_GRID_SIZES = (50, 18)
 
@@ -109,6 +114,9 @@ class GPowerCV(SparsePCAEstimator):
         ``std_sparseness``.
     best_estimator_ : GPower
         Model fitted to all samples with the chosen cardinalities. Its fitted attributes are available on this object.
+    cardinality_choice_ : str
+        Sentence on the choice, without its full stop: the numbers, those that would do as well, and what they were
+        chosen by. It is an attribute of `best_estimator_`, so that texts and reports of that model have it.
     n_splits_ : int
         Number of folds.
 
@@ -194,6 +202,7 @@ class GPowerCV(SparsePCAEstimator):
         order = self._fit_best_estimator(X, grid, points, covariates, batch)
         self.cv_results_ = _build_cv_results(components, grid, [scores_by_component[j] for j in order])
         self.n_splits_ = len(folds)
+        self.best_estimator_.cardinality_choice_ = describe_cardinality_choice(self)
         return self
 
     def fit_transform(self, X: Any, y: Any = None, covariates: Any = None, batch: Any = None) -> Array:
@@ -300,6 +309,39 @@ class GPowerCV(SparsePCAEstimator):
         self.__dict__.update(own | shared)
         self.best_estimator_ = self._build_model(np.asarray(self.best_params_["cardinality"]).tolist())
         self.best_estimator_._restore(fitted)
+
+
+def describe_cardinality_choice(search: GPowerCV) -> str:
+    """Return a sentence, without its full stop, on the numbers of variables or groups that a fitted search chose.
+
+    Examples
+    --------
+    >>> from gpower import GPowerCV
+    >>> from gpower.datasets import load_planted_expression
+    >>> from gpower.model_selection.cross_validation import describe_cardinality_choice
+    >>> search = GPowerCV(1, cardinalities=[3, 8, 150], criterion="prediction").fit(load_planted_expression().X)
+    >>> print(describe_cardinality_choice(search).partition(": ")[2])
+    it has the largest variance explained in held-out samples (prediction)
+    """
+    chosen: Any = search.best_params_["cardinality"]
+    numbers = np.resize(chosen, len(search.cardinality_range_)).tolist()
+    choices = [
+        f"{number} ({f'{first} to {last} would do as well' if first < last else 'no other would do as well'})"
+        for number, (first, last) in zip(numbers, search.cardinality_range_.tolist(), strict=True)
+    ]
+    unit = "variables" if search.groups is None else "groups"
+    is_single = len(choices) == 1
+    subject = (
+        f"the number of {unit}, {choices[0]}, was"
+        if is_single
+        else (f"the numbers of {unit}, {', '.join(choices[:-1])} and {choices[-1]}, were")
+    )
+    is_largest, is_fewest = ("it has", "it is") if is_single else ("they have", "they are")
+    reason = f"{is_fewest} the fewest within one standard error of" if search.rule == "one-se" else is_largest
+    return (
+        f"{subject} chosen by cross-validation in {search.n_splits_} folds: {reason} the largest "
+        f"{_CRITERION_PHRASES[search.criterion]} ({search.criterion})"
+    )
 
 
 def _is_large_table(table: EstimatorInput) -> bool:

@@ -11,7 +11,7 @@ from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.labels import place_labels
+from gpower.plotting.labels import MAX_LABELLED_VARIABLES, place_labels
 from gpower.plotting.models import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
@@ -51,7 +51,7 @@ def plot_biplot(
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     max_variables : int, default 20
-        Maximum number of variables drawn, those with the largest loadings.
+        Maximum number of variables drawn, those with the largest loadings; the first twelve of them are named.
 
     Returns
     -------
@@ -90,7 +90,9 @@ def plot_biplot(
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
     style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=scores)
+    shown_names = [names[i] for i in shown]
+    places = {"blocked_points": line_points, "avoided_points": scores}
+    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
     return panel
 
 
@@ -112,6 +114,24 @@ def _draw_variable_lines(axes: Panel, tips: Array, colours: Sequence[str]) -> Ar
     axes.add_collection(LineCollection([[(0, 0), tuple(tip)] for tip in tips], colors=colours, linewidths=0.8))
     axes.scatter(tips[:, 0], tips[:, 1], s=16, c=colours, edgecolors="white", linewidths=0.5, zorder=3)
     return np.vstack([share * tips for share in np.linspace(0.05, 1, 24)])
+
+
+def _name_largest_variables(
+    axes: Panel, tips: Array, loadings: Array, names: Sequence[str], colours: Sequence[str], **places: Array
+) -> None:
+    """Write the names of the variables of largest loadings, (n_variables, 2), next to their tips, and count the others.
+
+    `places` are the points that `place_labels` does not cover, or avoids.
+    """
+    largest = rank_nonzero_by_size(np.abs(loadings).max(axis=1))[:MAX_LABELLED_VARIABLES].tolist()
+    place_labels(
+        axes,
+        tips[largest],
+        [names[i] for i in largest],
+        [colours[i] for i in largest],
+        **places,
+        n_unlabelled=len(tips) - len(largest),
+    )
 
 
 def plot_correlation_circle(
@@ -143,7 +163,8 @@ def plot_correlation_circle(
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     max_variables : int, default 30
-        Maximum number of variables drawn, those nearest to the circle.
+        Maximum number of variables drawn, those nearest to the circle; the twelve of the largest loadings are
+        named.
 
     Returns
     -------
@@ -180,7 +201,9 @@ def plot_correlation_circle(
     n_shown, n_used = len(shown), len(used)
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     style.set_left_title(panel, f"Correlations of {selection} variables in use")
-    place_labels(panel, tips, [names[i] for i in shown], colours, blocked_points=line_points, avoided_points=tips)
+    shown_names = [names[i] for i in shown]
+    places = {"blocked_points": line_points, "avoided_points": tips}
+    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
     return panel
 
 

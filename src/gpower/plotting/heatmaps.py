@@ -322,5 +322,7 @@ def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendE
             entries.append((style.escape_label(group, MAX_LEGEND_TEXT_LENGTH), {"color": get_group_colour(i)}))
         if len(groups) > len(entries):
             entries.append((f"{len(groups) - len(entries)} other groups", {"color": "0.8"}))
-    colours[~column.is_known] = 1.0  # white
+    if not column.is_known.all():
+        colours[~column.is_known] = 1.0  # white
+        entries.append(("not known", {"markerfacecolor": "white", "markeredgecolor": "0.6"}))
     return colours, entries

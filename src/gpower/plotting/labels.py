@@ -15,12 +15,16 @@ N_LABEL_DIRECTIONS, LABEL_DISTANCES_PT = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 LABEL_MARGIN_PT = np.array([1.5, 0.75])
 #: Cost of covering a point, and of a line that passes through another label, as an additional distance.
 COVERED_POINT_COST_PT, CROSSED_LABEL_COST_PT = 8, 40
+#: Cost of a point that the line from a label to its own point crosses, and the distance within which it does.
+CROSSED_POINT_COST_PT, CROSSED_POINT_RADIUS_PT = 6, 2.5
 #: Number of points at which a line between a label and its point is compared with other labels.
 N_LEADER_POINTS = 32
 #: Space kept free around blocked points, such as the tips of lines.
 POINT_CLEARANCE_PT = 2.0
+#: Largest number of variables that a figure names.
+MAX_LABELLED_VARIABLES = 12
 #: Distance above which a line connects the label with its point.
-MIN_LEADER_LINE_PT = 12.0
+MIN_LEADER_LINE_PT = 7.0
 LEADER_LINE_STYLE: StyleKwargs = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
@@ -75,6 +79,9 @@ def place_labels(
         boxes, cost = _generate_label_boxes(position, size, panel, pixels)
         cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
         cost = cost + CROSSED_LABEL_COST_PT * count_crossed_labels(position, boxes, occupied)
+        cost = cost + CROSSED_POINT_COST_PT * count_crossed_points(
+            position, boxes, avoided, CROSSED_POINT_RADIUS_PT * pixels
+        )
         is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
         is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
         for other in occupied:
@@ -109,6 +116,18 @@ def count_crossed_labels(point: Array, boxes: Array, labels: Sequence[Array]) ->
     line = point + shares * ((boxes[:, :2] + boxes[:, 2:]) / 2 - point)  # (N_LEADER_POINTS, n_boxes, 2)
     crossed = [np.any(np.all((line > box[:2]) & (line < box[2:]), axis=2), axis=0) for box in labels]
     return np.sum(crossed, axis=0) if crossed else np.zeros(len(boxes))
+
+
+def count_crossed_points(point: Array, boxes: Array, points: Array, radius: float) -> Array:
+    """Return for each box the number of points within a radius of a line from the point to its middle, (n_boxes,).
+
+    Those within the radius of the point itself do not count, because the line cannot avoid them.
+    """
+    others = points[np.linalg.norm(points - point, axis=1) > radius] - point
+    lines = (boxes[:, :2] + boxes[:, 2:]) / 2 - point
+    shares = (lines @ others.T / np.maximum(np.sum(lines**2, axis=1), np.finfo(float).tiny)[:, None]).clip(0, 1)
+    distance = np.linalg.norm(others - shares[:, :, None] * lines[:, None], axis=2)  # (n_boxes, n_others)
+    return np.count_nonzero(distance < radius, axis=1)
 
 
 def _generate_label_boxes(point: Array, size: Array, panel: Array, pixels_per_point: float) -> tuple[Array, Array]:

@@ -24,7 +24,7 @@ __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
 #: Largest number of components that `plot_pairs` draws by default.
 MAX_PAIRED_COMPONENTS = 6
 #: Largest number of samples with a name; more names would hide the points.
-MAX_LABELLED_SAMPLES = 30
+MAX_LABELLED_SAMPLES = 12
 #: Smallest number of samples of a group with an ellipse.
 MIN_ELLIPSE_SAMPLES = 10
 
@@ -61,7 +61,7 @@ def plot_scores(
     shapes : sequence, optional
         Second grouping, shown by markers, with at most 8 different values; colours show `labels`.
     names : sequence of str, optional
-        Names of the samples, written next to the 30 farthest from the mean.
+        Names of the samples, written next to the 12 farthest from the mean.
     ellipse : float, optional
         Share, such as 0.95, of new normal samples that an ellipse around each group would contain. Groups of fewer
         than ten samples get no ellipse: they say too little about their spread.
@@ -105,7 +105,7 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
                 _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
         has_small_group = min(members.size for members in groups) < MIN_ELLIPSE_SAMPLES
         exception = f" (groups of {MIN_ELLIPSE_SAMPLES} or more)" if has_small_group else ""
-        notes.append(f"ellipses: {100 * ellipse:g} % of new normal samples{exception}")
+        notes.append(f"ellipses: {100 * ellipse:g} % of new samples, if normally distributed{exception}")
     correlation = correlate_score_pair(scores)
     if abs(correlation) >= 0.05:
         notes.append(f"correlation of the scores {correlation:+.2f}")
@@ -236,7 +236,7 @@ def plot_outliers(
     """Plot the squared residual of each sample against its distance within the components, Hotelling's T².
 
     Dashed lines are limits below which a share `level` of normal samples lies. Samples beyond one of them are named,
-    at most the 30 farthest.
+    at most the 12 farthest.
 
     Parameters
     ----------

@@ -19,9 +19,10 @@ from gpower.report.words import format_axis_label
 #: Colours of groups: those of the static figures, with a blue and a grey that show on light and dark backgrounds.
 PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"
 GROUP_COLOURS = (PAGE_BLUE, *COLOURS[1:6], PAGE_GREY)
-GROUP_MARKERS = ("circle", "square", "diamond", "triangle", "inverted_triangle", "plus", "star")
+#: Markers of groups. Bokeh's diamond is narrow and half as large as the others, so that it is not among them.
+GROUP_MARKERS = ("circle", "square", "triangle", "inverted_triangle", "plus", "star", "hex")
 #: Characters of the legends, in the order of `GROUP_MARKERS`.
-GROUP_GLYPHS = ("●", "■", "◆", "▲", "▼", "✚", "★")
+GROUP_GLYPHS = ("●", "■", "▲", "▼", "✚", "★", "⬢")
 PAGE_UNKNOWN_COLOUR = "#9a9a9a"
 SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
@@ -228,7 +229,7 @@ def make_scree_chart(contents: ReportContent) -> Any:
     chart = _make_figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
     bars = chart.vbar("x", 0.62, "share", source=source, fill_color=PAGE_BLUE, line_color=None)
     style: dict[str, Any] = {"source": source, "line_color": PAGE_GREY}
-    chart.scatter("x", "pca", marker="diamond", size=11, fill_color=PAGE_GREY, **style)
+    chart.scatter("x", "pca", marker="diamond", size=16, fill_color=PAGE_GREY, **style)
     chart.line("x", "total", source=source, line_color=PAGE_BLUE, line_dash="dashed")
     chart.line("x", "pca_total", line_dash="dotted", **style)
     test = contents.results.test

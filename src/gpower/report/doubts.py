@@ -7,15 +7,15 @@ from collections.abc import Iterator
 
 from gpower._utils.arrays import Array, to_numpy
 from gpower._utils.messages import format_param
-from gpower._utils.text import format_ratio, quote
+from gpower._utils.text import format_percent, format_ratio, quote
 from gpower.analysis.association import Association
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.model_selection import Stability
 from gpower.report.results import ReportResults
 
-#: A p-value from this on, a proven share of the best possible variance below this, and a share of selected variables
+#: A p-value above this, a proven share of the best possible variance below this, and a share of selected variables
 #: below this cast doubt on a component.
-MIN_DOUBTFUL_P_VALUE, MIN_OPTIMALITY_RATIO, MIN_SELECTED_SHARE = 0.05, 0.9, 0.5
+MAX_SIGNIFICANT_P_VALUE, MIN_OPTIMALITY_RATIO, MIN_SELECTED_SHARE = 0.05, 0.9, 0.5
 #: A column of metadata named like a batch casts doubt on components with which it is associated this strongly, of 1.
 MIN_BATCH_STRENGTH = 0.5
 _BATCH_NAME_PATTERN = re.compile(
@@ -64,7 +64,7 @@ def _find_high_p_values(p_values: dict[int, float], n_components: int) -> Iterat
     for i in range(n_components if p_values else 0):
         if i not in p_values:
             yield f"Component {i + 1} was not compared with permuted tables, since an earlier one may be chance."
-        elif p_values[i] >= MIN_DOUBTFUL_P_VALUE:
+        elif p_values[i] > MAX_SIGNIFICANT_P_VALUE:
             yield f"Component {i + 1} may be chance: permuted tables explain as much (p = {p_values[i]:.2g})."
 
 
@@ -74,8 +74,9 @@ def _find_unstable_components(model: SparsePCAEstimator, stability: Stability) -
     for number, (n_selected, cardinality) in enumerate(zip(selected.sum(axis=1), model.cardinality_, strict=True), 1):
         if n_selected < MIN_SELECTED_SHARE * cardinality:
             yield (
-                f"Component {number} is unstable: {n_selected} of its {cardinality} variables reach "
-                f"{stability.threshold:.0%} of the choices in {stability.n_subsamples} random parts of the samples."
+                f"Component {number} is unstable: {n_selected} of its {cardinality} variables are chosen again in at "
+                f"least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random parts of the "
+                "samples."
             )
 
 
@@ -90,7 +91,7 @@ def find_batch_doubts(association: Association) -> Iterator[str]:
     >>> print(*find_batch_doubts(associate(np.arange(12.0)[:, None], {"plate": ["a"] * 6 + ["b"] * 6})))
     Component 1 differs with 'plate' (strength 0.87 of 1), which may be a batch; if so, remove it with batch.
     """
-    is_strong = (association.strength >= MIN_BATCH_STRENGTH) & (association.adjusted_p_values < MIN_DOUBTFUL_P_VALUE)
+    is_strong = (association.strength >= MIN_BATCH_STRENGTH) & (association.adjusted_p_values < MAX_SIGNIFICANT_P_VALUE)
     for name, strengths, strong in zip(association.names, association.strength.T, is_strong.T, strict=True):
         if strong.any() and _BATCH_NAME_PATTERN.fullmatch(name):
             numbers = ", ".join(str(j) for j, each in enumerate(strong, 1) if each)

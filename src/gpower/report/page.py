@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 from functools import cache
@@ -53,16 +54,18 @@ def render_page(contents: ReportContent, title: str) -> str:
     )
     # Marks text that is our own, or escaped already, so that the template does not escape it.
     mark_safe = jinja2.utils.markupsafe.Markup
-    environment.filters |= {
+    filters: dict[str, Callable[..., Any]] = {
         "name": text.format_name,
         "breakable": lambda name: mark_safe.escape(name).replace("_", mark_safe("_<wbr>")),
-        "percent": format_percent,
+        "percent": lambda share: text.keep_percent_signs(format_percent(share)),
+        "sentence": text.keep_percent_signs,
         "at_least": text.format_lower_bound,
         "signed": text.format_signed,
         "rounded": text.format_rounded,
         "probability": text.format_p_value,
         "exact": format_exact,
     }
+    environment.filters |= filters
     page, page_script, style = (
         (TEMPLATE_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "js", "css")
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from typing import Any
 
@@ -32,6 +33,17 @@ def format_name(name: object, max_characters: int = MAX_NAME_CHARACTERS) -> str:
 def _is_forbidden_in_xml(c: str) -> bool:
     """Return whether XML forbids a character: a control character, a surrogate or a non-character."""
     return unicodedata.category(c) in ("Cc", "Cs") or ord(c) & 0xFFFE == 0xFFFE or 0xFDD0 <= ord(c) <= 0xFDEF
+
+
+def keep_percent_signs(text: str) -> str:
+    r"""Return text in which no line breaks between a number and its percent sign.
+
+    Examples
+    --------
+    >>> keep_percent_signs("3.72 % of 5")
+    '3.72\xa0% of 5'
+    """
+    return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
 
 
 def encode_script_json(content: Any) -> str:

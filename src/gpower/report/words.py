@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -57,6 +57,29 @@ _RESULT_SENTENCES = {
 #: Parameters that describe the machine rather than the model and are not shown.
 _MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
 _MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
+
+
+class Check(NamedTuple):
+    """A check of the components, with the flag of ``gpower report`` and the function that run it."""
+
+    question: str
+    flag: str
+    function: str
+
+
+def list_checks_not_run(contents: ReportContent) -> list[Check]:
+    """Return the checks of the components of which the page has no result."""
+    checks = []
+    if all(component.p_value is None for component in contents.components):
+        checks.append(Check("whether components explain more than chance", "--test", "component_test"))
+    if contents.results.stability is None:
+        question = "whether other samples would choose the same variables"
+        checks.append(Check(question, "--stability", "stability_selection"))
+    if all(component.optimality_ratio is None for component in contents.components):
+        checks.append(Check("how far components are from the best possible", "--certify", "certify"))
+    if contents.association is None and not contents.is_covariance:
+        checks.append(Check("whether components differ between batches", "--metadata", "html_report(metadata=…)"))
+    return checks
 
 
 def describe_data_size(contents: ReportContent) -> str:
@@ -187,13 +210,8 @@ def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) ->
             f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
             "variance that a component of all variables would explain at that step"
         )
-    search = vars(contents.search_estimator)
-    if "cardinality_range_" in search:
-        ranges = ", ".join(f"{first} to {last}" for first, last in search["cardinality_range_"].tolist())
-        yield (
-            f"the number of variables was chosen by cross-validation in {search['n_splits_']} folds "
-            f"({search['criterion']}; {ranges} would do as well)"
-        )
+    if "cardinality_choice_" in vars(contents.model):
+        yield contents.model.cardinality_choice_
 
 
 def _list_variance_shares(params: dict[str, Any]) -> list[float]:
@@ -287,8 +305,9 @@ def _describe_sample_analysis(contents: ReportContent) -> Iterator[str]:
         )
     if contents.samples is not None:
         yield (
-            f"Limits for single samples include {100 * OUTLIER_LIMIT_LEVEL:g} % of normal ones: Hotelling’s T² (1931) "
-            "within the components, and the squared residual (Box 1954) outside of them."
+            f"About {100 * OUTLIER_LIMIT_LEVEL:g} of 100 new samples stay within each limit for single samples, if "
+            "scores are normally distributed: Hotelling’s T² (1931) within the components, and the squared residual "
+            "(Box 1954) outside of them."
         )
 
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from gpower._utils.text import format_count
+from gpower._utils.text import format_count, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
@@ -74,10 +74,12 @@ def _print_component_test(console: Console, test: "ComponentTest", title: str) -
     """Print a row for each component tested, and the numbers of components below."""
     print_line(console, title)
     headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
-    percent = 100 / (test.total_variance or 1.0)  # a constant table has no variance
+
+    def format_plain(value: float) -> str:
+        return format_percent(value / (test.total_variance or 1.0)).removesuffix(" %")
+
     rows = [
-        [f"{component}", *(f"{percent * value:.3g}" for value in (variance, chance)), f"{p:.2g}"]
-        + [f"{percent * value:.3g}" for value in (pca, horn)]
+        [f"{component}", *map(format_plain, (variance, chance)), f"{p:.2g}", *map(format_plain, (pca, horn))]
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
     print_rows(console, headings, rows, wrapped=headings)

@@ -16,12 +16,12 @@ from gpower.cli.options import (
     infer_n_components,
     merge_solver_options,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, SampleMetadata, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
-from gpower.report.terminal import collect_fitted_attributes, compute_score_columns, print_components, write_results
+from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
 if TYPE_CHECKING:
-    from gpower import GPower
+    from gpower import GPower, GPowerCV
 
 #: The flag -k that also accepts auto.
 AUTO_CARDINALITY_OVERRIDE = {
@@ -29,18 +29,13 @@ AUTO_CARDINALITY_OVERRIDE = {
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
     "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
 }
-#: What -k auto chooses by, for the note about its choice.
-_CRITERION_WORDS = {
-    "sparseness": "variance explained in held-out samples times the share of unused variables",
-    "prediction": "variance explained in held-out samples",
-}
 _CARDINALITY_GRID_OVERRIDE = {
     "long": "--grid",
     "short": "",
     "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
 _FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
-_CROSS_VALIDATION_FLAGS = override_flags(
+CROSS_VALIDATION_FLAGS = override_flags(
     read_library_flags(
         "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
     ),
@@ -64,7 +59,7 @@ _PLACE_FLAGS = group_flags(
     reading=READ_TABLE_FLAGS,
     metadata=METADATA_FLAGS,
     options=_FIT_FLAGS,
-    choice=_CROSS_VALIDATION_FLAGS,
+    choice=CROSS_VALIDATION_FLAGS,
     place=_PLACE_FLAGS,
 )
 def fit(
@@ -105,10 +100,8 @@ def fit(
     samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
     removed = samples.removed
     with loaded.share_with_cluster(place["scheduler"]) as shared:
-        if options["cardinality"] == "auto":
-            options["cardinality"] = choose_cardinality(shared, options, choice, removed, sink)
-        model, notes = fit_model(shared, options, sink, removed, place["device"])
-        notes += _find_batches(model, shared, samples, sink)
+        model, notes = fit_model(shared, options, sink, removed, place["device"], choice)
+        notes += print_batch_notes(model, shared, samples, sink)
         ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
@@ -128,16 +121,23 @@ def fit_model(
     sink: OutputSink,
     removed: OptionValues | None = None,
     device: str = "cpu",
+    choice: OptionValues | None = None,
 ) -> tuple["GPower", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
-    `removed` are the covariates and batches, as arguments of `GPower.fit`.
+    `removed` are the covariates and batches, as arguments of `GPower.fit`. `choice` are the parameters of the
+    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto".
     """
     from gpower import GPower
     from gpower._utils.arrays import to_device, to_numpy
     from gpower.report.doubts import find_doubts
-    from gpower.validation.params import resolve_solver
+    from gpower.validation.params import expand_per_component, resolve_solver
 
+    search = None
+    if options["cardinality"] == "auto" and choice is not None:
+        search = choose_cardinality(input_table, options, choice, removed or {}, sink)
+        chosen = search.best_params_["cardinality"]
+        options["cardinality"] = expand_per_component(chosen, "-k", options["n_components"])
     params = merge_solver_options(options)
     description = "fitting {} × {}".format(*input_table.table.X.shape)
     progress = sink.show_progress(description, input_table.bytes_on_disk)
@@ -146,25 +146,12 @@ def fit_model(
         model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X, **(removed or {}))
     model.set_params(**params)  # the callback ends with the command
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
+    if search is not None:
+        model.cardinality_choice_ = search.best_estimator_.cardinality_choice_
     # Those warnings of the fit that are not among the messages repeat a hint of load_table.
     doubts = [*messages, *(doubt for doubt in find_doubts(model) if doubt not in model.warnings_)]
     sink.print_notes(*doubts)
     return model, doubts
-
-
-def _find_batches(model: "GPower", input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:
-    """Return notes on columns of the metadata that look like batches and explain components, and print them."""
-    if not samples.columns:
-        return []
-    import numpy as np
-
-    from gpower.analysis.association import associate
-    from gpower.report.doubts import find_batch_doubts
-
-    _, *scores = compute_score_columns(model, input_table.table, samples.removed).values()
-    notes = list(find_batch_doubts(associate(np.column_stack(scores), samples.columns)))
-    sink.print_notes(*notes)
-    return notes
 
 
 def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: OptionValues) -> float | None:
@@ -183,13 +170,14 @@ def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: O
 
 def choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
-) -> list[int]:
-    """Choose the number of variables of each component by cross-validation, and print the choice to stderr.
+) -> "GPowerCV":
+    """Choose the number of variables of each component by cross-validation, print it to stderr, return the search.
 
     `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them.
     """
+    import numpy as np
+
     from gpower import GPowerCV
-    from gpower.validation.params import expand_per_component
 
     if options["n_components"] == "auto":
         raise ValueError(
@@ -207,19 +195,12 @@ def choose_cardinality(
     with sink.print_warnings(), sink.show_progress_bar(description) as update:
         model = GPowerCV(**shared, **cv_options, search=search, progress=update)
         model.fit(input_table.table.to_frame_or_array(), **removed)
-    chosen: list[int] = expand_per_component(model.best_estimator_.cardinality, "-k", options["n_components"])
-    choices = ", ".join(
-        f"{number} ({first} to {last} would do as well)" if first < last else str(number)
-        for number, (first, last) in zip(chosen, model.cardinality_range_, strict=True)
-    )
-    unit = "variables" if options["groups"] is None else "groups"
-    sink.print_notes(
-        f"{unit} per component, chosen by cross-validation in {cv_options['cv']} folds: {choices}. They have the "
-        f"largest {_CRITERION_WORDS[cv_options['criterion']]} (--criterion {cv_options['criterion']})."
-    )
-    if max(chosen) > MAX_READABLE_NUMBER:
+    sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
+    largest = int(np.max(np.asarray(model.best_params_["cardinality"])))
+    if largest > MAX_READABLE_NUMBER:
+        unit = "variables" if options["groups"] is None else "groups"
         sink.print_notes(
-            f"{max(chosen)} {unit} are too many to read as a list: each of them adds variance of held-out "
+            f"{largest} {unit} are too many to read as a list: each of them adds variance of held-out "
             "samples. For a list give a number, such as -k 25."
         )
-    return chosen
+    return model

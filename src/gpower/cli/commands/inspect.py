@@ -44,6 +44,8 @@ def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 
 
 def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
     """Print the file, its components, and its options that are not defaults."""
+    from gpower.estimators.notebook import list_remarks
+
     packages = (header.get("written_by") or {}).items()
     versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
     print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
@@ -54,7 +56,7 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
         headings = ("component", "variables", "variance", "largest loadings")
         print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
-        for line in describe_groups_used(model):
+        for line in (*describe_groups_used(model), *list_remarks(model)):
             print_line(console, line)
     elif "grid" in arrays:
         grid = arrays["grid"]

@@ -11,7 +11,7 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:
@@ -59,6 +59,7 @@ def plot(
     loaded = load_matching_table(fitted, data, reading, sink)
     samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
     sink.print_notes(*_describe_skipped_columns(samples.columns))
+    print_batch_notes(fitted, loaded, samples, sink)
     # Arrays of the names that the model knows: to check those of a frame in each figure takes long.
     plotted = strip_feature_names(fitted).remove_covariates(loaded.table.X, **samples.removed)
     file_names: list[str] = []

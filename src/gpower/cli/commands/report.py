@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
-from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, choose_cardinality, fit_model
+from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, CROSS_VALIDATION_FLAGS, fit_model
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
@@ -17,8 +17,9 @@ from gpower.cli.options import (
     OptionValues,
     format_typed_flags,
     infer_n_components,
+    typed_params,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:
@@ -44,7 +45,12 @@ _RESULT_FLAGS = group_flags(
 
 
 @command(
-    reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_REPORT_FLAGS, page=_PAGE_FLAGS, requested=_RESULT_FLAGS
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_REPORT_FLAGS,
+    choice=CROSS_VALIDATION_FLAGS,
+    page=_PAGE_FLAGS,
+    requested=_RESULT_FLAGS,
 )
 def report(
     sink: OutputSink,
@@ -54,6 +60,7 @@ def report(
     reading: OptionValues,
     metadata: OptionValues,
     options: OptionValues,
+    choice: OptionValues,
     page: OptionValues,
     requested: OptionValues,
     output: Path = Path("report.html"),
@@ -72,7 +79,7 @@ def report(
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     """
-    from gpower import GPowerCV, html_report
+    from gpower import html_report
     from gpower.report.html import prepare_report_file
 
     prepare_report_file(output)
@@ -81,17 +88,16 @@ def report(
         infer_n_components(options)
         loaded = load_table(source, reading, options, sink)
         samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
-        if options["cardinality"] == "auto":
-            cv_options = {name: getattr(GPowerCV, name) for name in ("cv", "criterion")}
-            options["cardinality"] = choose_cardinality(loaded, options, cv_options, samples.removed, sink)
-        fitted, _ = fit_model(loaded, options, sink, samples.removed)
+        fitted, _ = fit_model(loaded, options, sink, samples.removed, choice=choice)
     else:
-        if typed_flags := format_typed_flags(options, ["certify"]):
+        typed_choices = [CROSS_VALIDATION_FLAGS[name].display_name for name in choice if name in typed_params.get()]
+        if typed_flags := ", ".join(filter(None, [format_typed_flags(options, ["certify"]), *typed_choices])):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
         fitted = load_model(source)
         loaded = load_matching_table(fitted, table, reading, sink)
         samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
+    print_batch_notes(fitted, loaded, samples, sink)
     requested["certify"] = table is not None and options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)

@@ -20,6 +20,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
+from gpower._utils.messages import format_param
 from gpower._utils.text import make_names_unique, quote
 from gpower.io.tables.arrow_csv import read_with_arrow
 from gpower.io.tables.decompression import MAX_BLANK_LINES, open_text
@@ -207,7 +208,21 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
         layout, chain(parsed_first, rows)
     )
     feature_names = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
-    return Table(X, feature_names, sample_names or None)
+    return Table(X, feature_names, sample_names or None, notes=_describe_repeated_names(layout, sample_names))
+
+
+def _describe_repeated_names(layout: TextTableLayout, sample_names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a note if a column that was taken for the names of the samples repeats them, as a column of data does."""
+    if layout.name_column is None or layout.file.index_col is not None or layout.file.transpose:
+        return ()
+    n_different = len(set(sample_names))
+    if n_different == len(sample_names) or (layout.headings and not layout.headings[layout.name_column]):
+        return ()
+    option = layout.format_column_option(layout.name_column)
+    heading = quote(str(option)) if isinstance(option, str) else "the first column"
+    counts = f"{len(sample_names)} samples, {n_different} different {'name' if n_different == 1 else 'names'}"
+    drop = format_param("drop", [option])
+    return (f"{heading} is taken for the names of the samples: {counts}; if it is data, leave it out with {drop}",)
 
 
 def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tuple[Array, tuple[str, ...]]:
