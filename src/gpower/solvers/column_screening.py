@@ -359,7 +359,7 @@ def _ascend_from_columns(problem: Problem, shortlist: Array, count: int) -> Iter
         del gradient  # as large as the correlations
     # A start whose column is active at a better start would lead to the same result.
     distinct, duplicates = split_duplicates(argsort_by_value(np.concatenate(scores)), np.hstack(rows).T, count)
-    selected = np.array(distinct + duplicates[: count - len(distinct)], np.intp)
+    selected = distinct + duplicates[: count - len(distinct)]
     if len(scores) == 1:
         points = Point(points.X[:, selected], points.C[:, selected])
         yield problem.penalty.evaluate(ascend_briefly(problem, points).C)[1]

@@ -252,8 +252,8 @@ def _apply_power_iteration(operator: Operator, T: Array) -> None:
 def _whiten(C: Array, gram: Array, out: Array) -> None:
     """Write C V w^{-1/2} into `out`, by blocks of rows; w and V are eigenvalues and eigenvectors of `gram`.
 
-    `gram`, (m, m) in float64 on the host, is that of Y. With Y instead of C the result would be orthonormal; so C may be
-    Y, or AᵀY. Columns beyond the rank of Y are zero. `out` has the shape, (n, m), dtype and memory of C, and may be C.
+    `gram`, (m, m) in float64 on the host, is that of Y. With Y instead of C the result would be orthonormal; so C may
+    be Y, or AᵀY. Columns beyond the rank of Y are zero. `out` has the shape, (n, m), dtype and memory of C, or is C.
     """
     squares, V = np.linalg.eigh(gram)
     is_nonzero = squares > np.finfo(np.float64).eps * squares.size * max(squares[-1], 0.0)
