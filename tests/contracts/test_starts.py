@@ -3,10 +3,10 @@
 import tracemalloc
 from itertools import combinations
 
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.feasible_sets import Point, Spheres
@@ -20,6 +20,9 @@ from gpower.solvers.column_screening import screen_columns, subsample_operator
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.starts import make_block_start, make_unit_starts
 from gpower.solvers.working_set import AscentSettings, ascend
+
+da = OptionalPackage("dask.array")
+zarr = OptionalPackage("zarr")
 
 
 def hidden(seed, shape, modules, scaled=True):
@@ -191,7 +194,6 @@ def test_a_number_of_starts_takes_none_away():
 @pytest.mark.parametrize("tables", [range(21), pytest.param(range(21, 200), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("container", ["npy", "zarr", "dask"])
 def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tables, tmp_path):
-    zarr = pytest.importorskip("zarr")
     for seed in tables:
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((int(rng.integers(6, 60)), int(rng.integers(4, 60))))

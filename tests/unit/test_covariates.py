@@ -2,15 +2,17 @@
 
 import tracemalloc
 
-import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-import zarr
 from tests.contracts.device_double import DeviceArray
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
+
+da = OptionalPackage("dask.array")
+pd = pytest.importorskip("pandas")
+zarr = OptionalPackage("zarr")
 
 P, N, C = 40, 12, 3
 

@@ -8,19 +8,21 @@ import subprocess
 import sys
 import threading
 
-import anndata
-import h5py
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-import zarr
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.io.stores.cache import cache_store
 from gpower.io.stores.open import create_sparse_source, open_source, select_source_columns, should_read_in_blocks
 from gpower.io.stores.source import MatrixSource, StoreError, read_source_block
 from gpower.operators.storage.disk import StreamedMatrix
+
+anndata = OptionalPackage("anndata")
+h5py = OptionalPackage("h5py")
+pd = OptionalPackage("pandas")
+zarr = OptionalPackage("zarr")
 
 P, N = 1000, 60
 LIMIT = 240_000  # bytes: half of the matrix, blocks of 125 rows
@@ -77,6 +79,7 @@ def sharded_anndata(path, A):
 
 
 def parquet(path, A, names=NAMES, rows_of_group=170, **options):
+    pytest.importorskip("pyarrow")
     pd.DataFrame(A, columns=names, **options).to_parquet(path, row_group_size=rows_of_group)
     return path
 

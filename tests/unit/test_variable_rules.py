@@ -3,15 +3,17 @@
 from functools import cache
 from itertools import combinations, product
 
-import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower, GPowerCV, GPowerWarning, Solver, sparsity_path, stability_selection
 from gpower.validation.variable_rules import VariableRules
+
+da = OptionalPackage("dask.array")
+pd = OptionalPackage("pandas")
 
 NAMES = [f"gene{j}" for j in range(12)]
 
