@@ -22,6 +22,7 @@ from gpower.certificates import certificate as certificate_module
 from gpower.certificates import certify_components
 from gpower.certificates.disjoint import SupportList, list_supports
 from gpower.certificates.inputs import prepare_certificate_data
+from gpower.certificates.joint import certify_joint_variance
 from gpower.certificates.row_bound import RowDual
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.operators import as_operator
@@ -425,3 +426,12 @@ def test_data_are_centred_again_if_any_mean_is_not_zero():
     assert certify(model, X)[0].value == pytest.approx(A[:, 1] @ A[:, 1])
     uncentred = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=np.zeros(4))
     assert certify(uncentred, X)[0].value == pytest.approx(X[:, 1] @ X[:, 1])
+
+
+def test_the_bound_by_eigenvalues_is_not_below_the_exact_sum_of_the_largest():
+    A = np.diag([5.0, 4.0, 3.0, 2.0, 1.0])  # the eigenvalues of its covariance are whole numbers
+    Z = np.eye(5)[:, [0, 4]]
+    operator, _ = as_operator(A, center=False)
+    found = certify_joint_variance(operator, Z, cardinality=[2, 2], constraint="orthogonal", tol=0.0, max_time=60.0)
+    (bound,) = (each.value for each in found.bounds if each.method == "eigenvalues")
+    assert 25 + 16 <= bound <= (25 + 16) * (1 + 1e-9)
