@@ -10,4 +10,6 @@ class OptionalPackage:
         self._name = name
 
     def __getattr__(self, attribute):
+        if attribute.startswith("_"):  # pytest looks for such attributes in all that a module defines
+            raise AttributeError(attribute)
         return getattr(pytest.importorskip(self._name, exc_type=ImportError), attribute)

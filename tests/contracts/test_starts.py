@@ -344,3 +344,24 @@ def test_columns_of_a_part_of_the_samples_have_the_norms_of_all():
     assert part.shape[0] < 500
     norms = np.linalg.norm(part.columns(np.arange(0, 12000, 100)), axis=0)
     np.testing.assert_allclose(norms, operator.column_norms[::100], rtol=1e-4)
+
+
+def test_no_variable_added_dropped_or_swapped_improves_the_end_of_a_local_search():
+    improved, gamma = 0, 6.0
+    for seed in range(12):
+        A = np.random.default_rng(seed).standard_normal((12, 9))
+        S = A.T @ A
+        problem = Problem(as_operator(A, center=False, reduce_tall=False)[0], L0(np.array([gamma])))
+        start = problem.feasible_set.make_point(A[:, [seed % 9]])
+        end = ascend(problem, start, AscentSettings())
+        found = improve_penalized(problem, end, AscentSettings())
+        improved += found.value > end.value * (1 + 1e-3)
+        support = set(np.flatnonzero(problem.penalty.evaluate(found.point.C)[1][:, 0]).tolist())
+        if not support:
+            continue
+        outside = set(range(9)) - support
+        near = [support - {i} for i in support if len(support) > 1] + [support | {j} for j in outside]
+        near += [support - {i} | {j} for i in support for j in outside]
+        values = [np.linalg.eigvalsh(S[np.ix_(*[sorted(P)] * 2)])[-1] - gamma * len(P) for P in near]
+        assert max(values) <= found.value * (1 + 1e-3)
+    assert improved >= 3
