@@ -70,8 +70,9 @@ TESTS = {
         unit/test_variable_rules golden/test_authors_program unit/test_warm_start unit/test_checkpoints
         contracts/test_rounding""",
     "certificates/group_search": "unit/test_best_subset_with_rules",
-    "certificates/disjoint": "unit/test_component_constraints",
-    "certificates/joint": "unit/test_component_constraints contracts/test_constraints",
+    "certificates/disjoint": "unit/test_certificates unit/test_component_constraints",
+    "certificates/joint": "unit/test_component_constraints contracts/test_constraints unit/test_certificates",
+    "certificates/row_bound": "contracts/test_bounds contracts/test_constraints unit/test_best_subset",
     "certificates": """contracts/test_bounds unit/test_best_subset unit/test_certificates
         unit/test_best_subset_with_rules unit/test_component_constraints""",
 }
@@ -149,7 +150,7 @@ def is_without_effect(node: ast.AST) -> bool:
     match node:
         case ast.Raise() | ast.Assert() | ast.JoinedStr() | ast.Import() | ast.ImportFrom() | ast.Constant(value=str()):
             return True
-        case ast.Assign(targets=targets):
+        case ast.Assign(targets=[ast.Tuple(elts=targets)]) | ast.Assign(targets=targets):
             return all(map(is_constant_name, targets))
         case ast.AnnAssign():
             return True  # the default of a field, most often

@@ -30,10 +30,17 @@ from gpower.certificates.candidates import (
     sample_space_bound,
     select_candidates,
 )
-from gpower.certificates.cascade import BoundState
+from gpower.certificates.cascade import BoundState, add_cheap_bounds, gather_sample_space
 from gpower.certificates.certificate import Clock
-from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
-from gpower.certificates.subset_search import search_subset
+from gpower.certificates.row_bound import (
+    DualRows,
+    RowDual,
+    RowProblem,
+    initialize_rows,
+    minimize_row_bound,
+    screen_variables,
+)
+from gpower.certificates.subset_search import SubsetState, search_subset
 from gpower.operators import as_operator
 
 ROUNDING = 1e-12
@@ -359,3 +366,124 @@ def test_a_shift_makes_a_covariance_semidefinite_and_an_indefinite_matrix_has_no
     for indefinite in (np.diag([1.0, -0.1]), np.array([[1.0, 3.0], [3.0, 1.0]])):
         with pytest.raises(ValueError, match="of 2 variables is not positive semidefinite, so it is not a covariance"):
             semidefinite_shift(indefinite)
+
+
+def slope_of(function, x, step=1e-5):
+    """Return the derivatives of a scalar function by central differences."""
+    return np.array([(function(x + d) - function(x - d)) / (2 * step) for d in step * np.eye(x.size)])
+
+
+@pytest.mark.parametrize(("floor", "fixed", "m"), [(0.0, [], 1), (0.2, [], 1), (0.0, [1, 4], 1), (0.0, [], 2)])
+def test_the_gradient_of_the_row_bound_is_its_slope(floor, fixed, m):
+    rng = np.random.default_rng(3)
+    A = rng.standard_normal((9, 6))
+    total = 5 if m > 1 else None
+    problem = RowProblem(A.T @ A / 9, 3, np.isin(np.arange(6), fixed), floor, n_components=m, total_cardinality=total)
+    dual = RowDual(problem, initialize_rows(problem, 0.5))
+    point = dual.pack(initialize_rows(problem, 0.5)) + 0.1 * rng.standard_normal(37 + len(fixed))
+    value, gradient = dual.evaluate(point, 0.1)
+    assert value >= problem.compute_support_cost(dual.unpack(point).prices)
+    np.testing.assert_allclose(gradient, slope_of(lambda x: dual.evaluate(x, 0.1)[0], point), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("floor", "fixed"), [(0.0, []), (0.2, []), (0.0, [1, 4])])
+def test_a_point_of_the_dual_is_the_same_after_it_was_packed(floor, fixed):
+    rng = np.random.default_rng(4)
+    problem = RowProblem(np.eye(6), 3, np.isin(np.arange(6), fixed), floor)
+    prices = np.where(problem.fixed, rng.exponential(size=6), floor + 0.07)
+    rows = DualRows(rng.standard_normal((6, 6)), prices)
+    dual = RowDual(problem, rows)
+    again = dual.unpack(dual.pack(rows))
+    np.testing.assert_allclose(again.R, rows.R)
+    np.testing.assert_allclose(again.prices, prices)
+
+
+@pytest.mark.parametrize("support", [[], [7], [2, 5, 7], [0, 2, 5, 7, 9, 11]])
+@pytest.mark.parametrize("as_covariance", [False, True])
+def test_candidates_are_the_support_and_the_variables_of_largest_variance(support, as_covariance):
+    A = 1e-3 * np.random.default_rng(5).standard_normal((8, 12)) * np.linspace(1, 2, 12)
+    operator = as_operator(A.T @ A, covariance=True)[0] if as_covariance else as_operator(A, center=False)[0]
+    most = 4
+    view = select_candidates(operator, np.array(support, int), most)
+    variances = np.sum(A * A, axis=0)
+    largest = np.argsort(-variances)[: max(most - len(support), 0)]
+    np.testing.assert_array_equal(view.variables, np.union1d(largest, support))
+    left_out = np.delete(variances, view.variables)
+    assert view.floor - view.shift == pytest.approx(left_out.max(), rel=1e-9)
+    np.testing.assert_allclose(view.S - view.shift * np.eye(len(view.S)), (A.T @ A)[np.ix_(*[view.variables] * 2)])
+
+
+def test_the_shift_of_the_candidates_is_in_no_bound():
+    A = np.random.default_rng(6).standard_normal((7, 9))
+    operator, _ = as_operator(A, center=False)
+    state = BoundState.from_loadings(operator, component(A.T @ A, (0, 3)), 2, 0.0)
+    shift = 0.5
+    shifted = replace(state.candidates, S=state.candidates.S + shift * np.eye(9), shift=state.candidates.shift + shift)
+    *_, plain = add_cheap_bounds(state, Clock(60))
+    *_, other = add_cheap_bounds(replace(state, candidates=shifted), Clock(60))
+    by_name = {bound.method: bound.value for bound in plain.bounds}
+    assert by_name["trace"] == pytest.approx(np.sort(np.sum(A * A, axis=0))[-2:].sum())
+    for bound in other.bounds:  # k variances contain the shift k times; an eigenvalue contains it once
+        extra = {"trace": shift}.get(bound.method, 0.0)
+        assert bound.value >= by_name[bound.method] - 1e-9
+        if bound.method in ("trace", "eigenvalue"):
+            assert bound.value == pytest.approx(by_name[bound.method] + extra)
+
+
+def test_columns_above_a_variance_and_the_scores_span_the_sample_space():
+    A = np.random.default_rng(7).standard_normal((5, 12)) * np.linspace(0.2, 2, 12)
+    operator, _ = as_operator(A, center=False)
+    z = component(A.T @ A, (8, 11))
+    space = gather_sample_space(BoundState.from_loadings(operator, z, 2, 0.0), rho=3.0)
+    np.testing.assert_allclose(space.scores, A @ z / np.linalg.norm(A @ z))
+    np.testing.assert_allclose(space.columns, A[:, np.sum(A * A, axis=0) > 3.0])
+
+
+def test_the_root_of_a_search_has_the_proven_bound_on_the_variance():
+    A = np.random.default_rng(8).standard_normal((9, 6))
+    S, shift = A.T @ A, 0.25
+    view = CandidateCovariance(np.arange(6), S + shift * np.eye(6), floor=0.0, shift=shift)
+    search = SupportSearch(view, 2, np.array([0, 1]), value_of(view.S, [0, 1]), tol=0.0)
+    best = brute_force(S, 2)[0]
+    search.push(search.make_root(best))
+    assert search.variance_bound == pytest.approx(best)
+    assert search.incumbent_variance == pytest.approx(value_of(S, [0, 1]))
+
+
+def test_a_node_within_the_tolerance_is_not_expanded():
+    A = np.random.default_rng(9).standard_normal((9, 6))
+    S = A.T @ A
+    best, supports, values = brute_force(S, 2)
+    search = search_of(SupportSearch, S, 2, 0.5, supports[int(np.argmax(values))])
+    search.push(search.make_root(1.4 * best))
+
+    def refuse(node):
+        raise AssertionError("a node whose bound is within the tolerance was expanded")
+
+    search.run_best_first(refuse, Clock(60))
+    assert search.variance_bound == pytest.approx(1.4 * best)
+
+
+def test_the_penalized_objective_of_a_poor_component_is_bounded_by_that_of_the_best():
+    A = np.random.default_rng(10).standard_normal((9, 6))
+    S, gamma = A.T @ A, 2.0
+    best = max(brute_force(S, k)[0] - gamma * k for k in range(1, 7))
+    poorest = component(S, brute_force(S, 2)[1][int(np.argmin(brute_force(S, 2)[2]))])
+    operator, _ = as_operator(A, center=False)
+    (certificate,) = certify_components(operator, poorest[:, None], gamma=gamma)
+    assert certificate.objective == pytest.approx(poorest @ S @ poorest - 2 * gamma)
+    assert certificate.objective < best <= certificate.objective_bound * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("factor", [1.0, 100.0])
+def test_progress_has_the_smaller_bound_of_the_search_and_of_the_steps_before(factor):
+    A = np.random.default_rng(11).standard_normal((9, 6))
+    S = A.T @ A
+    best, supports, values = brute_force(S, 2)
+    z = component(S, supports[int(np.argmax(values))])
+    state = next(add_cheap_bounds(BoundState.from_loadings(as_operator(A, center=False)[0], z, 2, 0.0), Clock(60)))
+    search = search_of(SupportSearch, S, 2, 0.0, [0, 1])
+    search.push(search.make_root(factor * best))
+    progress = SubsetState(state, search).make_progress(0.0)
+    assert progress.bound == pytest.approx(min(factor * best, state.upper_bound))
+    assert progress.incumbent == pytest.approx(best)

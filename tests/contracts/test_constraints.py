@@ -1,6 +1,7 @@
 """A constraint between components holds to rounding on any data; small problems are compared with enumeration."""
 
 import warnings
+from dataclasses import fields
 from itertools import combinations
 
 import numpy as np
@@ -14,9 +15,18 @@ from gpower import GPower, best_subset, certify_total
 from gpower.certificates.joint import certify_joint_variance
 from gpower.certificates.row_bound import smooth_eigenvalue_sum
 from gpower.operators import as_operator
+from gpower.solvers.component import ComponentResult
+from gpower.solvers.joint import constraints
+from gpower.solvers.joint.components import zero_units_beyond_rank
 from gpower.solvers.joint.constraints import CONSTRAINTS, AdjustedVariancePenalty
 from gpower.solvers.joint.manifold_newton import SupportManifold
-from gpower.solvers.joint.search import compute_total_adjusted_variance, refine_loadings
+from gpower.solvers.joint.search import (
+    block_coordinate,
+    compute_total_adjusted_variance,
+    make_start_batch,
+    maximize_adjusted_variance,
+    refine_loadings,
+)
 from gpower.solvers.local_search import batched_swap_test, swap_test
 
 WORDS = tuple(CONSTRAINTS)
@@ -280,3 +290,145 @@ def test_constrained_components_explain_no_less_than_sequential_ones(constraint)
         used += np.flatnonzero(model.components_[0]).tolist()
         total += float(model.objective_[0])
     assert GPower(3, cardinality=10, constraint=constraint).fit(X).objective_.sum() >= total * (1 - 1e-9)
+
+
+def make_solution(S, supports):
+    """Return the leading components on some supports as a joint solution of the disjoint constraint."""
+    return CONSTRAINTS["disjoint"].project_feasible(S, np.zeros((len(S), len(supports))), supports)
+
+
+def test_swaps_between_disjoint_components_are_all_that_keep_them_disjoint():
+    S = covariance(6, 7)
+    supports = [np.array([0, 1]), np.array([4, 5])]
+    joint = make_solution(S, supports)
+    found = {
+        tuple(frozenset(s.tolist()) for s in each) for each, _ in CONSTRAINTS["disjoint"].swap_candidates(S, joint)
+    }
+    for first, second in found:
+        assert not first & second
+        assert len(first) == len(second) == 2
+    free = {2, 3, 6}
+    plain = {(frozenset(({0, 1} - {o}) | {i}), frozenset({4, 5})) for o in (0, 1) for i in free}
+    plain |= {(frozenset({0, 1}), frozenset(({4, 5} - {o}) | {i})) for o in (4, 5) for i in free}
+    assert plain <= found
+    exchanged = {(frozenset(({0, 1} - {o}) | {i}), frozenset(({4, 5} - {i}) | {o})) for o in (0, 1) for i in (4, 5)}
+    assert exchanged <= found
+
+
+@pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
+def test_components_too_large_to_ascend_together_are_each_the_best_that_the_earlier_ones_leave(word, monkeypatch):
+    monkeypatch.setattr(constraints, "MAX_JOINT_LOADINGS", 0)
+    S = covariance(7, 8)
+    supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([1, 4, 6, 7])]
+    rng = np.random.default_rng(0)
+    Z = np.zeros((8, 3))
+    for j, support in enumerate(supports):
+        Z[support, j] = rng.standard_normal(4)
+    joint = CONSTRAINTS[word].project_feasible(S, Z, supports)
+    B = S if word == "uncorrelated" else np.eye(8)
+    assert joint.value == pytest.approx(np.trace(joint.Z.T @ S @ joint.Z))
+    np.testing.assert_allclose(np.triu(joint.Z.T @ B @ joint.Z, 1), 0, atol=1e-10)
+    np.testing.assert_allclose(np.sum(joint.Z**2, axis=0), 1)
+    earlier = np.zeros((8, 0))
+    for j in np.argsort(-np.sum(Z * (S @ Z), axis=0)):
+        P = np.eye(8)[:, supports[j]]
+        V = P.T @ B @ earlier
+        N = P @ (np.linalg.svd(V)[0][:, V.shape[1] :] if V.shape[1] else np.eye(4))
+        assert joint.Z[:, j] @ S @ joint.Z[:, j] == pytest.approx(np.linalg.eigvalsh(N.T @ S @ N)[-1])
+        earlier = np.column_stack([earlier, joint.Z[:, j]])
+
+
+def test_loadings_orthogonal_to_as_many_vectors_as_variables_do_not_exist():
+    S = covariance(8, 5)
+    support = np.array([1, 3])
+    assert constraints.fit_orthogonal_to(S, support, np.eye(5)[:, support]) is None
+    z = constraints.fit_orthogonal_to(S, support, np.eye(5)[:, :0])
+    assert z @ S @ z == pytest.approx(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1])
+
+
+def test_gains_and_losses_of_swaps_are_those_of_the_lagrangian():
+    S = covariance(9, 8)
+    S[7, 7] *= 4
+    joint = make_solution(S, [np.array([0, 1, 2]), np.array([4, 5])])
+    gains, losses, slope = constraints.swap_scores(S, joint, joint.Z)
+    values = np.diagonal(joint.Z.T @ S @ joint.Z)
+    for j in range(2):
+        z = joint.Z[:, j]
+        inside = z != 0
+        np.testing.assert_allclose(slope[~inside, j], 2 * (S @ z)[~inside])
+        curvature = np.maximum(values[j] - np.diagonal(S), constraints.MIN_SWAP_CURVATURE_SHARE * values.max())
+        np.testing.assert_allclose(gains[:, j], np.where(inside, -np.inf, slope[:, j] ** 2 / (4 * curvature)))
+        kept = np.where(inside, np.minimum(z**2, 0.98), 0)
+        np.testing.assert_allclose(losses[:, j], kept * curvature / (1 - kept), atol=1e-12)
+    assert np.any(values.min() - np.diagonal(S) < 0)  # somewhere the curvature had to be raised
+
+
+@pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
+def test_the_slopes_of_swaps_leave_nothing_inside_the_supports_but_the_component(word, monkeypatch):
+    S = covariance(10, 9)
+    S /= np.linalg.eigvalsh(S)[-1]
+    supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([3, 5, 6, 7])]
+    Z = np.zeros((9, 3))
+    for j, support in enumerate(supports):
+        Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    joint = CONSTRAINTS[word].project_feasible(S, Z, supports)
+    seen = []
+    score = constraints.swap_scores
+    monkeypatch.setattr(constraints, "swap_scores", lambda *args: seen.append(score(*args)) or seen[-1])
+    assert list(CONSTRAINTS[word].swap_candidates(S, joint))
+    slope = seen[0][2]
+    for j, support in enumerate(supports):  # first-order optimality on the support
+        np.testing.assert_allclose(slope[support, j], joint.multipliers[j, j] * joint.Z[support, j], atol=1e-4)
+
+
+def test_the_supports_of_starts_have_their_non_zero_loadings_first():
+    Z = np.zeros((10, 2))
+    Z[[1, 4], 0], Z[[0, 5, 8], 1] = [0.6, -0.8], [0.1, 0.9, -0.42]
+    for seed in range(5):
+        batch = make_start_batch(covariance(11, 10), [Z], [4, 2], 6, np.random.RandomState(seed))
+        assert set(batch.supports[0][0]) > {1, 4}
+        assert set(batch.supports[1][0]) == {5, 8}  # the largest, as two are wanted
+        for support, k in zip(batch.supports, (4, 2), strict=True):
+            assert all(np.unique(each).size == k for each in support)
+
+
+def test_components_improved_in_turn_cannot_be_improved_by_a_swap_again():
+    for seed in range(4):
+        S = covariance(seed, 9)
+        S /= np.diagonal(S).max()
+        Z = np.zeros((9, 2))
+        Z[[0, 1, 2], 0] = Z[[3, 4, 5], 1] = 3**-0.5
+        found, total = block_coordinate(S, Z, [3, 3])
+        assert total == pytest.approx(compute_total_adjusted_variance(S, found))
+        assert total >= compute_total_adjusted_variance(S, Z)
+        assert block_coordinate(S, found, [3, 3])[1] <= total * (1 + 1e-7)
+        for j in range(2):
+            V, _ = AdjustedVariancePenalty().penalty_matrix(S, np.delete(found, j, axis=1))
+            R = S - V @ V.T
+            support = np.flatnonzero(found[:, j])
+            best = max(
+                np.linalg.eigvalsh(R[np.ix_(each, each)])[-1]
+                for o in support
+                for i in set(range(9)) - set(support.tolist())
+                for each in [np.where(support == o, i, support)]
+            )
+            assert best <= (found[:, j] @ R @ found[:, j]) * (1 + 1e-6)
+
+
+def test_components_of_zeros_stay_zero():
+    operator, _ = as_operator(table(0, 12, 6))
+    assert not maximize_adjusted_variance(operator, np.zeros((6, 2)), [2, 2]).any()
+    single, _ = as_operator(table(0, 12, 1))
+    np.testing.assert_allclose(np.abs(maximize_adjusted_variance(single, np.ones((1, 1)), [1])), 1)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_a_block_keeps_as_many_units_as_the_rank(rank):
+    X = table(1, 20, rank) @ table(2, rank, 8)
+    operator, _ = as_operator(X)
+    rng = np.random.default_rng(0)
+    Z = rng.standard_normal((8, 4))
+    block = ComponentResult(**{f.name: None for f in fields(ComponentResult)} | {"Z": Z / np.linalg.norm(Z, axis=0)})
+    kept = np.any(zero_units_beyond_rank(operator, block).Z, axis=0)
+    assert np.count_nonzero(kept) == rank
+    assert np.linalg.matrix_rank((X - X.mean(axis=0)) @ Z[:, kept]) == rank

@@ -3,17 +3,18 @@
 The last part defines a new container in one class, registers it and fits it.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from tests.stored_matrices import make_dask_matrix, stream
+from tests.stored_matrices import make_dask_matrix, make_store, stream
 
 from gpower import GPower
 from gpower.operators import Container, as_container, as_operator, find_registered_container, register
 from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.dense import DenseMatrix
+from gpower.operators.storage.disk import StreamedMatrix
 from gpower.operators.storage.residual import ResidualMatrix
 
 from .device_double import DeviceArray, DeviceCSR
@@ -394,3 +395,31 @@ def test_gram_matrices_of_large_sparse_matrices_are_summed_in_parts(shape, densi
     w = rng.random(shape[0]) if weighted else None
     dense = A.toarray() if w is None else np.sqrt(w)[:, None] * A.toarray()
     np.testing.assert_allclose(as_container(A).gram(None, w), dense.T @ dense, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("density", [0.02, 0.3])
+def test_a_gram_matrix_that_takes_little_memory_has_a_quarter_of_the_stored_entries(density):
+    A = sp.random_array((200, 300), density=density, format="csr", rng=np.random.default_rng(0))
+    n = as_container(A).max_gram_columns
+    assert 4 * n**2 <= A.nnz < 4 * (n + 1) ** 2
+
+
+@pytest.mark.parametrize(("idx", "share"), [([3], 0.05), ([0, 4], 0.05), ([4, 5], 0.1), ([0, 20, 40, 99], 0.2)])
+def test_columns_are_read_with_their_chunk(idx, share):
+    A = np.random.default_rng(0).standard_normal((12, 100))
+    streamed = StreamedMatrix(replace(make_store(A, axis=1), chunk_length=5), 1 << 20)
+    assert streamed.column_read_share(np.array(idx)) == pytest.approx(share)
+    assert streamed.column_read_share(np.arange(0, 100, 5)) == 1
+
+
+def test_sums_of_residuals_for_other_weights_are_computed_for_those():
+    rng = np.random.default_rng(0)
+    X, weight, other = rng.standard_normal((15, 6)) + 2, rng.uniform(0.5, 1, 15), rng.uniform(0.5, 1, 15)
+    F = rng.standard_normal((15, 2))
+    F = (F - np.average(F, axis=0, weights=weight)) / 3
+    F = F @ np.linalg.inv(np.linalg.cholesky(F.T @ (weight[:, None] * F))).T
+    matrix = ResidualMatrix(as_container(X), F, sample_weight=weight)
+    rest = X - F @ (F.T @ (weight[:, None] * X))
+    for w in (weight, other, None):
+        gram = matrix.gram(None, w)
+        np.testing.assert_allclose(gram, rest.T @ (rest if w is None else w[:, None] * rest))

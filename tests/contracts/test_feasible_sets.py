@@ -17,6 +17,7 @@ from gpower.feasible_sets import (
     Spheres,
     Stiefel,
 )
+from gpower.feasible_sets.sample_sets import find_residual_directions
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.problem.deflation import DEFLATION_RULES
@@ -479,3 +480,42 @@ def test_the_columns_of_a_point_are_points():
     y = CorrelationSet(set_case.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
     np.testing.assert_array_equal(y.select_unit(1).X, y.X[:, 1:2])
     np.testing.assert_array_equal(y.select_unit(1).C, y.C[:, 1:2])
+
+
+@pytest.mark.parametrize("radius", [1e-3, 1.0, 1e3])
+def test_membership_of_a_sphere_is_relative_to_its_radius(radius):
+    y = np.full(4, radius / 2)
+    assert Sphere(radius).contains(y * (1 + 1e-10))
+    assert not Sphere(radius).contains(y * (1 + 1e-8))
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("block_columns", [2, 256])
+def test_the_largest_correlations_on_a_cube_are_weighted_sums_of_sizes(weighted, block_columns):
+    X, A = dense()
+    weight = np.random.default_rng(0).uniform(0.5, 2, P) if weighted else None
+    operator, _ = as_operator(X, sample_weight=weight, reduce_tall=False)
+    r = np.sqrt(np.ones(P) if weight is None else weight)
+    A = r[:, None] * (X - np.average(X, axis=0, weights=weight))
+    largest = Cube().compute_max_correlations(operator, block_columns)
+    np.testing.assert_allclose(largest, r @ np.abs(A))
+    signs = np.random.default_rng(1).choice([-1, 1], (P, 50))
+    assert np.all(np.abs(A.T @ (r[:, None] * signs)).max(axis=1) <= largest * (1 + 1e-12))
+
+
+@pytest.mark.parametrize("kind", ["centred", "covariance"])
+def test_no_direction_is_left_once_the_columns_are_spanned(kind):
+    A = np.random.default_rng(2).standard_normal((P, 2)) @ np.random.default_rng(3).standard_normal((2, N))
+    operator = DataMatrix(DenseMatrix(A)) if kind == "centred" else Covariance(A.T @ A)
+    X, C = find_residual_directions(operator, 3)
+    gram = operator.inner(X, X, C)
+    np.testing.assert_allclose(gram, np.diag([1.0, 1.0, 0.0]), atol=1e-7)
+    assert not X[:, 2].any()
+    assert not C[:, 2].any()
+
+
+def test_the_tolerance_of_an_objective_is_the_square_of_that_of_a_correlation():
+    operator = data().operator
+    for mu in (np.ones(1), np.array([4.0]), np.array([0.5, 3.0])):
+        tolerance = CorrelationSet(operator, mu).objective_tolerance
+        assert tolerance == pytest.approx((operator.norm_tolerance * mu.max()) ** 2, rel=1e-9, abs=0)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, solve_knapsack
+from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, _fill_greedily, solve_knapsack
 
 WHOLE = st.integers(0, 4).map(float)
 ANY = st.floats(0.01, 10) | st.just(0.0)
@@ -71,3 +71,18 @@ def test_of_many_things_those_left_out_beforehand_are_not_missed(budget, costs):
     chosen = solve_knapsack(value, cost.astype(float), float(budget))
     assert cost[chosen].sum() <= budget
     assert value[chosen].sum() == pytest.approx(compute_best_values(value, cost, budget)[-1])
+
+
+def test_no_exchange_of_one_item_improves_a_greedy_selection():
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        value, cost = rng.uniform(0.1, 1, (2, 12))
+        order = np.argsort(-value / cost, kind="stable")
+        value, cost, budget = value[order], cost[order], 0.4 * float(cost.sum())
+        chosen = _fill_greedily(value, cost, budget)
+        assert cost[chosen].sum() <= budget * (1 + 1e-12)
+        room = budget - cost[chosen].sum()
+        for i in np.flatnonzero(~chosen):
+            assert cost[i] > room
+            helps = (value[chosen] < value[i] * (1 - 1e-9)) & (cost[chosen] + room >= cost[i])
+            assert not helps.any()

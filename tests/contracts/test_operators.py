@@ -13,6 +13,8 @@ from tests.stored_matrices import make_dask_matrix, stream
 
 from gpower.operators import Covariance, DataMatrix, as_operator
 from gpower.operators.base import Operator
+from gpower.operators.deflated import deflate_other_units
+from gpower.operators.moments import Moments
 from gpower.problem.deflation import DEFLATION_RULES
 
 P, N = 15, 20
@@ -691,3 +693,51 @@ def test_the_moments_of_weighted_data_are_those_of_repeated_rows_but_for_the_div
     np.testing.assert_allclose(moments.scale, expected.scale * np.sqrt(factor), rtol=1e-12)
     assert expected.degrees_of_freedom == counts.sum() - 1
     assert moments.degrees_of_freedom == pytest.approx(counts.sum() - np.sum(counts**2) / counts.sum())
+
+
+@pytest.mark.parametrize(
+    "name", ["dense", "CSR", "covariance", "dense deflated by schur 2", "covariance deflated by schur 2"]
+)
+@pytest.mark.parametrize("with_cache", [False, True])
+def test_columns_said_to_be_cached_are_not_read_again(name, with_cache):
+    operator = build(name).operator
+    operator = operator.with_column_cache() if with_cache else operator
+    for idx in (np.sort(FEW), np.sort(MANY), np.array([0, 3])):
+        if operator.is_cached(idx):
+            assert count_passes(operator, lambda A, idx=idx: A.restrict(idx)) == 0
+        operator.restrict(idx)
+
+
+@pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**20])
+@pytest.mark.parametrize("rule", DEFLATION_RULES)
+def test_norms_that_nearly_vanish_in_a_deflation_scale_with_the_matrix(scale, rule):
+    rng = np.random.default_rng(0)
+    A = np.outer(rng.standard_normal(P), rng.standard_normal(N)) + 1e-9 * rng.standard_normal((P, N))
+    z = np.linalg.svd(A)[2][0]
+    operator, _ = as_operator(scale * A, center=False, reduce_tall=False)
+    deflated = DEFLATION_RULES[rule].remove(operator, z)
+    expected = scale * np.linalg.norm(A - np.outer(A @ z, z), axis=0)
+    np.testing.assert_allclose(deflated.column_norms, expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", ["dense", "covariance"])
+def test_the_matrix_without_the_other_units_keeps_what_is_orthogonal_to_them(kind):
+    A = standardized(table())
+    units = np.linalg.qr(A @ np.random.default_rng(0).standard_normal((N, 3)))[0]
+    operator = as_operator(A, center=False, reduce_tall=False)[0] if kind == "dense" else Covariance(A.T @ A)
+    X = units if kind == "dense" else np.linalg.lstsq(A, units, rcond=None)[0]
+    without = deflate_other_units(operator, X, A.T @ units, 1)
+    others = units[:, [0, 2]]
+    expected = A - others @ (others.T @ A)
+    np.testing.assert_allclose(without.column_norms, np.linalg.norm(expected, axis=0), atol=1e-6)
+    np.testing.assert_allclose(without.gram(ALL), expected.T @ expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("freedom", [0.3, 1.0, 7.5])
+def test_the_scale_divides_by_the_degrees_of_freedom(freedom):
+    norms = np.array([2.0, 0.0, 5.0])
+    moments = Moments.from_deviations(np.zeros(3), norms, 3.0, freedom, center=True, scale=True)
+    np.testing.assert_allclose(moments.scale, [2 / np.sqrt(freedom), 1.0, 5 / np.sqrt(freedom)])
+    np.testing.assert_allclose(moments.column_norms, [np.sqrt(freedom), 0.0, np.sqrt(freedom)])
+    without = Moments.from_deviations(np.zeros(3), norms, 3.0, 0.0, center=True, scale=True)
+    np.testing.assert_allclose(without.scale, [2.0, 1.0, 5.0])  # no degrees of freedom count as one

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from gpower.penalties import elementary
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
 from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1, WeightedPenalty
 from gpower.penalties.support_rules import SupportRules
@@ -458,3 +459,40 @@ def test_a_restricted_penalty_is_the_full_one_with_the_other_variables_at_zero(p
     np.testing.assert_allclose(few_values, values, atol=1e-12)
     np.testing.assert_allclose(few_gradient, gradient[idx], atol=1e-12)
     np.testing.assert_array_equal(penalty.restrict(idx).activity_ratio(C[idx]) > 1, penalty.activity_ratio(C)[idx] > 1)
+
+
+@pytest.mark.parametrize(("kind", "power"), [(GroupL0, 2), (GroupL1, 1)])
+def test_the_start_score_is_the_root_of_the_largest_level_at_the_longest_variable_of_each_group(kind, power):
+    norms = np.random.default_rng(0).uniform(0.5, 2, N)
+    penalty = kind(SupportRules.from_groups(GROUPS, COSTS), np.ones(1))
+    lengths = np.sqrt(np.bincount(GROUPS, norms**2))
+    is_free = COSTS[:, 0] == 0
+    levels = lengths**power / np.where(is_free, np.inf, COSTS[:, 0])
+    levels[is_free] = levels.max()
+    longest = [max(np.flatnonzero(g == GROUPS), key=lambda i: norms[i]) for g in range(4)]
+    expected = np.zeros(N)
+    expected[longest] = np.sqrt(levels)
+    np.testing.assert_allclose(penalty.start_score(norms), expected)
+    free = kind(SupportRules.from_groups(GROUPS, np.zeros((4, 1))), np.ones(1))
+    np.testing.assert_array_equal(free.start_score(norms), np.isin(np.arange(N), longest))
+    single = kind(SupportRules.from_groups(np.arange(N)), np.ones(1))  # every variable is a start of its own
+    np.testing.assert_allclose(single.start_score(norms), norms ** (power / 2))
+
+
+def test_groups_not_selected_are_ranked_by_their_norm_over_the_smallest_selected_one():
+    C = np.array([3.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.1])[:, None]  # norms 3, 1.41, 0.87, 0.1
+    ratio = GroupCardinality(GROUPED, np.array([2])).activity_ratio(C)[:, 0]
+    assert np.all(np.isinf(ratio[:3]))
+    np.testing.assert_allclose(ratio[3:], np.array([0.75, 0.75, 0.75, 0.01]) ** 0.5 / 2**0.5)
+
+
+@pytest.mark.parametrize("n", [9, 200, 5000])
+@pytest.mark.parametrize("sample_size", [16, 1000])
+def test_the_largest_values_on_a_device_are_those_of_a_sort(n, sample_size, monkeypatch):
+    monkeypatch.setattr(elementary, "DEVICE_SORT_SAMPLE_SIZE", sample_size)
+    rng = np.random.default_rng(n)
+    for values in (rng.standard_normal(n), rng.integers(0, 5, n).astype(float), np.sort(rng.random(n))[::-1].copy()):
+        for k in {1, 3, n // 2, n - 1}:
+            idx = elementary._find_largest_on_device(values, k)
+            assert np.unique(idx).size == k
+            np.testing.assert_array_equal(np.sort(values[idx]), np.sort(values)[n - k :])

@@ -10,7 +10,7 @@ from gpower import GPower, Solver
 from gpower.operators import as_operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers import sequential, sketch
-from gpower.solvers.specification import FitSpec
+from gpower.solvers.specification import ExactCardinality, FitSpec, L1BoundSpec
 
 RULE_NAMES = tuple(DEFLATION_RULES)
 PENALTIES = {
@@ -281,3 +281,23 @@ def test_units_change_nothing(scale, options):
     X = factors(4, (250, 2000))  # large enough for starts from a sketch
     shares = [GPower(3, **options).fit(each).explained_variance_ratio_.sum() for each in (X, X * scale)]
     np.testing.assert_allclose(shares[1], shares[0], rtol=1e-3)
+
+
+def test_what_a_sketch_hides_scales_with_the_matrix():
+    X = np.random.default_rng(0).standard_normal((400, 600))
+    X[:, :10] += 3 * np.random.default_rng(1).standard_normal((400, 1))
+    hidden = []
+    for scale in (2.0**-7, 1.0, 2.0**7):
+        operator = as_operator(scale * X, reduce_tall=False)[0]
+        drawn = sketch.make_sketch(operator, 2, np.random.RandomState(0))
+        assert drawn.matrix.shape[0] < 400
+        assert not drawn.unshared_norms_sq.any()  # a sketch shares all that it has
+        hidden.append(drawn.hidden_variance * drawn.scale**2 / scale**2)
+    np.testing.assert_allclose(hidden, hidden[1], rtol=1e-5)
+
+
+def test_a_bound_on_the_loadings_has_one_start_unless_more_are_asked_for():
+    operator = as_operator(factors(0))[0]
+    for is_block in (False, True):
+        assert L1BoundSpec(levels=(2.0,)).choose_n_starts(operator, is_block) == 1
+        assert ExactCardinality(levels=(5,)).choose_n_starts(operator, is_block) > 1

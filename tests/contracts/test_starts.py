@@ -3,10 +3,10 @@
 import tracemalloc
 from itertools import combinations
 
-import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.feasible_sets import Point, Spheres
@@ -18,8 +18,17 @@ from gpower.problem.formulation import Problem
 from gpower.solvers import column_screening
 from gpower.solvers.column_screening import screen_columns, subsample_operator
 from gpower.solvers.local_search import improve_penalized
-from gpower.solvers.starts import make_block_start, make_unit_starts
+from gpower.solvers.starts import (
+    _find_best_pairs,
+    make_block_start,
+    make_unit_starts,
+    rank_columns,
+    select_distinct_points,
+)
 from gpower.solvers.working_set import AscentSettings, ascend
+
+da = OptionalPackage("dask.array")
+zarr = OptionalPackage("zarr")
 
 
 def hidden(seed, shape, modules, scaled=True):
@@ -191,7 +200,6 @@ def test_a_number_of_starts_takes_none_away():
 @pytest.mark.parametrize("tables", [range(21), pytest.param(range(21, 200), marks=pytest.mark.slow)], ids=str)
 @pytest.mark.parametrize("container", ["npy", "zarr", "dask"])
 def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tables, tmp_path):
-    zarr = pytest.importorskip("zarr")
     for seed in tables:
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((int(rng.integers(6, 60)), int(rng.integers(4, 60))))
@@ -259,3 +267,101 @@ def measure_peak_bytes(call):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def test_columns_are_ranked_by_norm_and_ties_by_what_they_share():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((12, 8)) + rng.standard_normal((12, 1)) * rng.uniform(0, 2, 8)
+    tied = np.array([3.0, 2.0, 2.0, 1.0, 0.8, 0.8, 0.8, 0.5])
+    for norms in (tied, np.linspace(1, 2, 8)[::-1] ** 2, np.ones(8)):
+        A = A / np.linalg.norm(A, axis=0) * norms
+        operator, _ = as_operator(A, center=False, reduce_tall=False)
+        shared = np.sum((A.T @ A) ** 2, axis=0)
+        order = np.lexsort((-shared, -norms))
+        for count in range(1, 9):
+            found = rank_columns(operator, operator.column_norms, count, np.random.RandomState(0))
+            np.testing.assert_array_equal(found, order[:count])
+    alone = np.diag([1.0, 0.0, 0.0, 0.0]) + 0.9 * np.outer([0, 0.6, 0.8, 0], [0, 1, 1, 1])  # the longest shares least
+    operator_alone, _ = as_operator(alone, center=False, reduce_tall=False)
+    assert rank_columns(operator_alone, operator_alone.column_norms, 2, np.random.RandomState(0))[0] == 0
+    usable = np.where(np.arange(8) < 3, norms, 0)
+    assert set(rank_columns(operator, usable, 5, np.random.RandomState(0))) == {0, 1, 2}
+
+
+def test_the_best_pairs_are_those_of_all_pairs():
+    A = np.random.default_rng(1).standard_normal((9, 6)) * np.linspace(0.3, 2, 6)
+    S = A.T @ A
+    pairs = list(combinations(range(6), 2))
+    values = np.array([np.linalg.eigvalsh(S[np.ix_(pair, pair)])[-1] for pair in pairs])
+    T = _find_best_pairs(S, 7)
+    np.testing.assert_allclose(np.sum(T**2, axis=0), 1)
+    np.testing.assert_allclose(np.sum(T * (S @ T), axis=0), np.sort(values)[::-1][:7])
+    assert [tuple(np.flatnonzero(t)) for t in T.T] == [pairs[j] for j in np.argsort(-values)[:7]]
+    assert _find_best_pairs(S, 99).shape == (6, 15)
+
+
+@pytest.mark.parametrize("count", [3, 6, 10])
+def test_there_are_as_many_starts_as_asked_for(count):
+    A = np.random.default_rng(2).standard_normal((9, 5))
+    operator, _ = as_operator(A, reduce_tall=False)
+    problem = Problem(operator, Cardinality(np.array([2])), np.ones(1), Spheres())
+    points = make_unit_starts(problem, operator.column_norms, count, np.random.RandomState(0))
+    assert points.X.shape == (9, count)
+    np.testing.assert_allclose(np.sum(points.X**2, axis=0), 1)
+
+
+def test_of_starts_with_one_support_the_best_is_kept():
+    A = np.random.default_rng(3).standard_normal((9, 6))
+    operator, _ = as_operator(A, center=False, reduce_tall=False)
+    penalty = Cardinality(np.array([2]))
+    problem = Problem(operator, penalty, np.ones(1), Spheres())
+    points = problem.as_batch(30).feasible_set.make_point(np.random.default_rng(4).standard_normal((9, 30)))
+    values, gradient = penalty.evaluate(points.C)
+    best = {}
+    for value, support in zip(values, map(bytes, (gradient != 0).T), strict=True):
+        best[support] = max(value, best.get(support, 0.0))
+    expected = sorted(best.values(), reverse=True)
+    for count in (1, 3, len(expected), 30):
+        chosen = select_distinct_points(penalty, points, count)
+        np.testing.assert_allclose(penalty.evaluate(chosen.C)[0], expected[:count])
+
+
+def test_scores_of_columns_are_sums_over_all_pairs():
+    A = np.random.default_rng(5).standard_normal((20, 30)) * np.linspace(3, 0.05, 30)
+    norms_sq = np.sum(A * A, axis=0)
+    order = np.argsort(-norms_sq)
+    A, norms_sq = A[:, order], norms_sq[order]
+    squares = (A.T @ A / np.sqrt(norms_sq)) ** 2
+    for threshold in (0.01, 1.0, 10.0):
+        found = column_screening._sum_excess_correlations(A, threshold, norms_sq, 12)
+        np.testing.assert_allclose(found, np.maximum(squares - threshold, 0).sum(axis=0)[:12], atol=1e-12)
+
+
+def test_columns_of_a_part_of_the_samples_have_the_norms_of_all():
+    A = np.random.default_rng(6).standard_normal((500, 12000)).astype(np.float32) * np.linspace(0.1, 3, 12000)
+    operator, _ = as_operator(A)
+    part = subsample_operator(operator)
+    assert part.shape[0] < 500
+    norms = np.linalg.norm(part.columns(np.arange(0, 12000, 100)), axis=0)
+    np.testing.assert_allclose(norms, operator.column_norms[::100], rtol=1e-4)
+
+
+def test_no_variable_added_dropped_or_swapped_improves_the_end_of_a_local_search():
+    improved, gamma = 0, 6.0
+    for seed in range(12):
+        A = np.random.default_rng(seed).standard_normal((12, 9))
+        S = A.T @ A
+        problem = Problem(as_operator(A, center=False, reduce_tall=False)[0], L0(np.array([gamma])))
+        start = problem.feasible_set.make_point(A[:, [seed % 9]])
+        end = ascend(problem, start, AscentSettings())
+        found = improve_penalized(problem, end, AscentSettings())
+        improved += found.value > end.value * (1 + 1e-3)
+        support = set(np.flatnonzero(problem.penalty.evaluate(found.point.C)[1][:, 0]).tolist())
+        if not support:
+            continue
+        outside = set(range(9)) - support
+        near = [support - {i} for i in support if len(support) > 1] + [support | {j} for j in outside]
+        near += [support - {i} | {j} for i in support for j in outside]
+        values = [np.linalg.eigvalsh(S[np.ix_(*[sorted(P)] * 2)])[-1] - gamma * len(P) for P in near]
+        assert max(values) <= found.value * (1 + 1e-3)
+    assert improved >= 3

@@ -1,5 +1,7 @@
 """Exact search among admissible supports, compared with the defaults of GPower."""
 
+from itertools import combinations
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -107,3 +109,33 @@ def test_too_many_variables_are_refused(monkeypatch):
     monkeypatch.setattr("gpower.certificates.group_search.MAX_GROUP_SEARCH_VARIABLES", 11)
     with pytest.raises(ValueError, match="at most 11 variables; there are 12"):
         best_subset(make_table(), cardinality=2, include=[1])
+
+
+def test_the_bound_of_a_node_is_the_smaller_of_interlacing_and_block_discs():
+    rng = np.random.default_rng(0)
+    labels = np.array([0, 0, 1, 2, 2, 2, 3, 4, 4])
+    used = set()
+    for trial in range(40):
+        A = rng.standard_normal((12, 9)) + (trial % 2) * 3 * rng.standard_normal((12, 1))
+        S = A.T @ A
+        search = GroupSearch(S, labels, 3, np.arange(5) < 3, tol=0.0)
+        fixed, allowed = np.zeros(5, bool), np.ones(5, bool)
+        fixed[rng.choice(5, trial % 3, replace=False)] = True
+        allowed[rng.choice(np.flatnonzero(~fixed))] = trial % 2
+
+        def norm(g, h, S=S):
+            return np.linalg.norm(S[np.ix_(labels == g, labels == h)], 2)
+
+        discs = [
+            max(
+                sum(norm(g, h) for h in selection)
+                for selection in combinations(np.flatnonzero(allowed).tolist(), 3)
+                if set(np.flatnonzero(fixed)) <= set(selection) and g in selection
+            )
+            for g in np.flatnonzero(allowed).tolist()
+        ]
+        whole = np.isin(labels, np.flatnonzero(allowed))
+        bounds = [np.linalg.eigvalsh(S[np.ix_(whole, whole)])[-1], max(discs)]
+        assert search._compute_bound(allowed, fixed) == pytest.approx(min(bounds), rel=1e-9)
+        used.add(int(np.argmin(bounds)))
+    assert used == {0, 1}  # each of the two is the smaller one sometimes

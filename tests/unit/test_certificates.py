@@ -2,6 +2,7 @@
 
 import signal
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from tests.planted_data import make_planted_components
 from tests.seeds import seeds
 
 from gpower import GPower, best_subset, certify, certify_total, sparsity_path
+from gpower.certificates import certificate as certificate_module
 from gpower.certificates import certify_components
+from gpower.certificates.disjoint import SupportList, list_supports
 from gpower.certificates.inputs import prepare_certificate_data
+from gpower.certificates.joint import certify_joint_variance
 from gpower.certificates.row_bound import RowDual
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression
 from gpower.operators import as_operator
@@ -389,3 +393,48 @@ def test_data_without_variance_cannot_be_certified(constant, covariance, message
         certify(np.eye(3)[:1], constant, covariance=covariance)
     with pytest.raises(ValueError, match=message):
         best_subset(constant, cardinality=1, covariance=covariance)
+
+
+def test_a_callback_is_called_once_in_each_interval(monkeypatch):
+    now, calls = [0.0], []
+    monkeypatch.setattr(certificate_module, "time", SimpleNamespace(perf_counter=lambda: now[0]))
+    interval = certificate_module.CALLBACK_INTERVAL_SECONDS
+    clock = certificate_module.Clock(
+        100 * interval, callback=lambda: calls.append(now[0]), start_time=0.0, last_callback_time=0.0
+    )
+    for now[0] in (0.0, 0.5 * interval, 0.9 * interval):
+        assert not clock.is_expired
+    assert not calls
+    now[0] = 1.5 * interval
+    assert not any(clock.is_expired for _ in range(3))
+    assert calls == [1.5 * interval]
+    now[0] = 101 * interval
+    assert clock.is_expired
+
+
+def test_no_support_is_worse_than_any_support():
+    none = SupportList(np.zeros(0), np.zeros(0, np.uint64))
+    assert none.best_value == -np.inf
+    pairs = list_supports(np.diag([3.0, 2.0, 1.0]), 2, certificate_module.Clock(60.0))
+    assert pairs.best_value == 3.0
+    assert pairs.without_variables(np.uint64(0b110)).best_value == -np.inf  # every pair has variable 1 or 2
+
+
+def test_data_are_centred_again_if_any_mean_is_not_zero():
+    X = np.random.default_rng(0).standard_normal((20, 4)) + [0.0, 3.0, -2.0, 1.0]
+    X[:, 0] -= X[:, 0].mean()
+    A = X - X.mean(axis=0)
+    mean = np.where(np.arange(4) == 0, 0.0, X.mean(axis=0))
+    model = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=mean)
+    assert certify(model, X)[0].value == pytest.approx(A[:, 1] @ A[:, 1])
+    uncentred = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=np.zeros(4))
+    assert certify(uncentred, X)[0].value == pytest.approx(X[:, 1] @ X[:, 1])
+
+
+def test_the_bound_by_eigenvalues_is_not_below_the_exact_sum_of_the_largest():
+    A = np.diag([5.0, 4.0, 3.0, 2.0, 1.0])  # the eigenvalues of its covariance are whole numbers
+    Z = np.eye(5)[:, [0, 4]]
+    operator, _ = as_operator(A, center=False)
+    found = certify_joint_variance(operator, Z, cardinality=[2, 2], constraint="orthogonal", tol=0.0, max_time=60.0)
+    (bound,) = (each.value for each in found.bounds if each.method == "eigenvalues")
+    assert 25 + 16 <= bound <= (25 + 16) * (1 + 1e-9)

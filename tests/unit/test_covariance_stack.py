@@ -6,7 +6,12 @@ import numpy as np
 import pytest
 
 from gpower import GPower, GPowerCV, component_test, stability_selection
-from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack, solve_covariance_stack
+from gpower.solvers.covariance_stack import (
+    can_solve_in_stack,
+    find_components_in_stack,
+    rank_start_columns,
+    solve_covariance_stack,
+)
 from gpower.validation.prepare import read_estimator_input
 
 
@@ -120,3 +125,12 @@ def test_a_permutation_test_of_noise_is_valid():
     ]
     assert np.mean(np.array(p_values) <= 0.25) < 0.5
     assert component_test(make_table("planted", 0), 3, cardinality=4).n_components == 2
+
+
+def test_columns_to_start_from_are_ranked_by_the_variance_of_their_direction():
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((5, 9, 6)) * rng.uniform(0.3, 3, (5, 1, 6))
+    S = np.swapaxes(A, 1, 2) @ A
+    explained = [[a.T @ A[q] @ A[q].T @ a / (a @ a) for a in A[q].T] for q in range(5)]
+    order = rank_start_columns(S)
+    np.testing.assert_array_equal(order, np.argsort(-np.array(explained), axis=1))

@@ -2,17 +2,19 @@
 
 import tracemalloc
 
-import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-import zarr
 from tests.contracts.device_double import DeviceArray
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.operators import as_container
 from gpower.validation.covariates import CovariateVariables
+
+da = OptionalPackage("dask.array")
+pd = pytest.importorskip("pandas")
+zarr = OptionalPackage("zarr")
 
 P, N, C = 40, 12, 3
 

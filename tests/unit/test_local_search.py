@@ -1,5 +1,7 @@
 """The local search tests every swap of a support with one eigendecomposition."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,8 +11,9 @@ from hypothesis.extra import numpy as hnp
 from gpower.feasible_sets import Stiefel
 from gpower.operators import as_operator
 from gpower.penalties.elementary import Cardinality
+from gpower.penalties.support_rules import SupportRules
 from gpower.problem.formulation import Problem
-from gpower.solvers import local_search
+from gpower.solvers import group_swaps, local_search
 from gpower.solvers.local_search import lower_bound_variance, swap_search, swap_test
 from gpower.solvers.starts import make_unit_starts
 from gpower.solvers.working_set import AscentSettings, ascend
@@ -110,3 +113,126 @@ def test_searches_that_meet_at_a_support_continue_once_and_miss_nothing(seed, mo
     together = local_search.refit_and_swap(problem, results, AscentSettings(), True)
     assert together.value == pytest.approx(max(end.value for end in alone))
     assert len(searched) == len(set(searched)) < len(results)
+
+
+def test_no_variable_goes_or_comes_twice_in_swaps_made_together():
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        out, into = rng.integers(0, 5, (2, 12))
+        chosen = local_search._select_disjoint_swaps(out, into)
+        assert np.unique(out[chosen]).size == np.unique(into[chosen]).size == chosen.size
+        for t in range(12):  # the best first: a swap is left out only for an earlier one
+            earlier = chosen[chosen < t]
+            assert (t in chosen) == (out[t] not in out[earlier] and into[t] not in into[earlier])
+
+
+def test_a_swap_that_power_steps_do_not_show_is_found_by_its_eigenvalue():
+    S = np.eye(4) * [1.0, 1.0, 1.0, 1.0005]
+    S[0, 1] = S[1, 0] = 1.0  # variance 2 on {0, 1}
+    S[2, 3] = S[3, 2] = 1.0  # a little more on {2, 3}
+    support = np.array([0, 1, 2])
+    value, u, _ = swap_test(S, support, np.array([3]))
+    assert all(lower_bound_variance(S, swap_variable(support, i, 3), u) < value for i in range(2))
+    improved = local_search.find_better_swap(S, support)
+    assert {2, 3} < set(improved.tolist())
+
+
+RULES = {
+    "variables": SupportRules.from_groups(np.arange(7)),
+    "groups": SupportRules.from_groups(np.array([0, 1, 1, 2, 3, 3, 3])),
+    "costs": SupportRules.from_groups(np.array([0, 1, 1, 2, 3, 3, 3]), np.array([[1.0], [2.5], [0.5], [1.5]])),
+    "required and excluded": SupportRules.from_groups(
+        np.array([0, 1, 1, 2, 3, 3, 3]),
+        np.array([[1.0], [2.5], [0.5], [1.5]]),
+        required=np.array([[False], [False], [True], [False]]),
+        excluded=np.arange(7)[:, None] == 1,
+    ),
+}
+EACH_RULES = pytest.mark.parametrize("rules", RULES.values(), ids=RULES)
+
+
+def selections_of(rules):
+    """Yield every selection of groups that contains the required ones, with its total cost."""
+    for bits in product([False, True], repeat=rules.n_groups):
+        chosen = np.array(bits)
+        if np.all(chosen >= rules.required[:, 0]):
+            yield chosen, float(rules.group_costs[chosen, 0].sum())
+
+
+def variables_of(rules, chosen):
+    labels = np.arange(7) if rules.group_labels is None else rules.group_labels
+    return np.flatnonzero(chosen[labels] & ~rules.excluded[:, 0])
+
+
+@EACH_RULES
+@pytest.mark.parametrize("limit", [2.0, 3.0, 4.5])
+def test_group_swaps_are_all_pairs_within_the_costs(rules, limit):
+    for chosen, cost in selections_of(rules):
+        if cost > limit:
+            continue
+        expected = set()
+        for out in [-1, *np.flatnonzero(chosen & ~rules.required[:, 0]).tolist()]:
+            for into in np.flatnonzero(~chosen).tolist():
+                price = cost + rules.group_costs[into, 0] - (rules.group_costs[out, 0] if out >= 0 else 0)
+                if price <= limit:
+                    expected.add((out, into))
+        found = group_swaps._list_group_swaps(chosen, rules, limit)
+        assert set(map(tuple, found.tolist())) == expected
+        assert len(found) == len(expected)
+
+
+@EACH_RULES
+def test_the_bound_of_a_group_swap_is_the_best_of_two_directions_and_below_the_variance(rules):
+    A = np.random.default_rng(0).standard_normal((10, 7))
+    S = A.T @ A
+    labels = np.arange(7) if rules.group_labels is None else rules.group_labels
+    for chosen, _ in selections_of(rules):
+        value, u = group_swaps._compute_leading_loadings(S, chosen, rules)
+        support = variables_of(rules, chosen)
+        assert value == pytest.approx(largest_eigenvalue(S, support) if support.size else 0.0)
+        assert set(np.flatnonzero(u)) <= set(support.tolist())
+        assert u @ S @ u == pytest.approx(value)
+        swaps = group_swaps._list_group_swaps(chosen, rules, 100.0)
+        if not support.size or not len(swaps):
+            continue
+        bounds = group_swaps._bound_swap_variances(S, u, swaps, rules)
+        for (out, into), bound in zip(swaps.tolist(), bounds, strict=True):
+            left = u * (labels != out)
+            if not left.any():
+                continue
+            left = left / np.linalg.norm(left)
+            pull = (S @ left) * (labels == into) * ~rules.excluded[:, 0]
+            Q = np.stack([left, pull / np.linalg.norm(pull)])
+            assert bound == pytest.approx(np.linalg.eigvalsh(Q @ S @ Q.T)[-1])
+            after = group_swaps._apply_group_swap(chosen, np.array([out, into]))
+            assert bound <= largest_eigenvalue(S, variables_of(rules, after)) * (1 + 1e-9)
+
+
+def test_selections_are_rearranged_only_where_costs_differ():
+    A = np.random.default_rng(1).standard_normal((10, 7))
+    S = A.T @ A
+    for name, rules in RULES.items():
+        chosen = np.arange(rules.n_groups) == 2
+        u = group_swaps._compute_leading_loadings(S, chosen, rules)[1]
+        found = group_swaps._rearrange_groups(S, u, chosen, rules, 3.0)
+        assert bool(found) == (name not in ("variables", "groups"))
+        for each in found:
+            assert rules.group_costs[each, 0].sum() <= 3.0 * (1 + 1e-9)
+            assert np.all(each >= rules.required[:, 0])
+
+
+def test_no_swap_improves_the_component_after_a_local_search():
+    improved = 0
+    for seed in range(10):
+        A = np.random.default_rng(seed).standard_normal((15, 12))
+        S, operator = A.T @ A, as_operator(A, center=False, reduce_tall=False)[0]
+        problem = Problem(operator, Cardinality(np.array([3])), np.ones(1), Stiefel())
+        result = ascend(problem, problem.feasible_set.make_point(A[:, [seed]]), AscentSettings())
+        support = np.flatnonzero(problem.penalty.evaluate(result.point.C)[1][:, 0])
+        found = np.flatnonzero(local_search.refit_and_swap(problem, [result], AscentSettings(), True).Z[:, 0])
+        value = largest_eigenvalue(S, found)
+        improved += value > largest_eigenvalue(S, support) * (1 + 1e-6)
+        for i in range(3):
+            for j in np.setdiff1d(np.arange(12), found):
+                assert largest_eigenvalue(S, swap_variable(found, i, j)) <= value * (1 + 1e-6)
+    assert improved >= 3

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.operators import as_operator
-from gpower.operators.explained_variance import Scores, adjusted_variance, cumulative_variance
+from gpower.operators.explained_variance import Scores, adjusted_variance, compute_captured_share, cumulative_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -230,3 +230,40 @@ def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
     model = GPower(4, cardinality=1, scale=True, deflation="orthogonalized").fit(X)
     A = (X - model.mean_) / model.scale_
     np.testing.assert_allclose(adjusted_variance(A, model.components_.T) / 19, model.explained_variance_, rtol=1e-9)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])
+def test_the_captured_share_is_that_of_the_projection_on_the_loadings(convert):
+    rng = np.random.default_rng(0)
+    X = np.where(rng.random((30, 7)) < 0.6, rng.standard_normal((30, 7)) + 1, 0.0)
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    A = (X - mean) / scale
+    Z = rng.standard_normal((7, 3))
+    Q = np.linalg.qr(Z)[0]
+    expected = np.sum((A @ Q) ** 2) / np.sum(A**2)
+    assert compute_captured_share(convert(X), Z, mean, scale) == pytest.approx(expected)
+    assert compute_captured_share(convert(X), Z, mean, scale, total=2 * np.sum(A**2)) == pytest.approx(expected / 2)
+    assert compute_captured_share(np.zeros((4, 7)), Z, np.zeros(7), np.ones(7)) == 0
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])
+def test_scores_of_data_have_the_adjusted_variances_of_a_qr_factorisation(convert):
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random((30, 7)) < 0.6, rng.standard_normal((30, 7)), 0.0)
+    Z = rng.standard_normal((7, 3))
+    scores = Scores.from_data(convert(X), Z)
+    R = np.linalg.qr(X @ Z)[1]
+    np.testing.assert_allclose(scores.compute_adjusted_variances(keep_order=True), np.diagonal(R) ** 2)
+    np.testing.assert_allclose(scores.gram, (X @ Z).T @ (X @ Z))
+    tolerance = scores.norm_tolerance / (np.abs(Z).T @ np.linalg.norm(X, axis=0))
+    assert np.ptp(tolerance) <= 1e-12 * tolerance[0]
+    assert 0 < tolerance[0] < 1e-10
+
+
+def test_a_variance_within_the_rounding_of_the_largest_inner_product_is_zero():
+    for scale in (1.0, 1e6):
+        Y = scale * np.random.default_rng(2).standard_normal((20, 3)) * [1.0, 1e-4, 1e-9]
+        adjusted = Scores.from_gram(Y.T @ Y).compute_adjusted_variances()
+        assert adjusted[0] == pytest.approx(Y[:, 0] @ Y[:, 0])
+        assert adjusted[1] > 0
+        assert adjusted[2] == 0

@@ -8,19 +8,21 @@ import subprocess
 import sys
 import threading
 
-import anndata
-import h5py
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-import zarr
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.io.stores.cache import cache_store
 from gpower.io.stores.open import create_sparse_source, open_source, select_source_columns, should_read_in_blocks
 from gpower.io.stores.source import MatrixSource, StoreError, read_source_block
 from gpower.operators.storage.disk import StreamedMatrix
+
+anndata = OptionalPackage("anndata")
+h5py = OptionalPackage("h5py")
+pd = OptionalPackage("pandas")
+zarr = OptionalPackage("zarr")
 
 P, N = 1000, 60
 LIMIT = 240_000  # bytes: half of the matrix, blocks of 125 rows
@@ -77,6 +79,7 @@ def sharded_anndata(path, A):
 
 
 def parquet(path, A, names=NAMES, rows_of_group=170, **options):
+    pytest.importorskip("pyarrow")
     pd.DataFrame(A, columns=names, **options).to_parquet(path, row_group_size=rows_of_group)
     return path
 
@@ -346,6 +349,7 @@ class TestBroken:
             open_source(path)
 
     def test_a_folder_that_is_no_zarr_is_refused(self, tmp_path):
+        pytest.importorskip("zarr")
         (tmp_path / "x.zarr").mkdir()
         get_error_message(tmp_path / "x.zarr", "x.zarr: this is not a zarr store")
 
@@ -462,6 +466,7 @@ class TestOtherFiles:
         np.testing.assert_array_equal(open_source(tmp_path / "x.zarr").read_slice(0, P), X)
 
     def test_a_file_of_references_is_refused(self, tmp_path):
+        pytest.importorskip("zarr")
         path = tmp_path / "x.zarr"
         path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
         self.refused(path, "a zarr store is a folder; files of references to other files are not read")

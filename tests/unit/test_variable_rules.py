@@ -3,17 +3,19 @@
 from functools import cache
 from itertools import combinations, product
 
-import dask.array as da
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
+from tests.optional_packages import OptionalPackage
 
 from gpower import GPower, GPowerCV, GPowerWarning, Solver, sparsity_path, stability_selection
 from gpower.penalties.support_rules import SupportRules
 from gpower.solvers.group_swaps import find_better_groups
 from gpower.validation.variable_rules import VariableRules
+
+da = OptionalPackage("dask.array")
+pd = OptionalPackage("pandas")
 
 NAMES = [f"gene{j}" for j in range(12)]
 
