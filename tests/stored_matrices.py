@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from gpower.io.stores.source import MatrixSource
+from gpower.io.stores.matrix_source import MatrixSource
 from gpower.operators.storage.disk import StreamedMatrix
 
 

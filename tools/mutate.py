@@ -70,7 +70,7 @@ TESTS = {
         unit/test_variable_rules golden/test_authors_program unit/test_warm_start unit/test_checkpoints
         contracts/test_rounding""",
     "certificates/group_search": "unit/test_best_subset_with_rules",
-    "certificates/disjoint": "unit/test_certificates unit/test_component_constraints",
+    "certificates/disjoint_supports": "unit/test_certificates unit/test_component_constraints",
     "certificates/joint": "unit/test_component_constraints contracts/test_constraints unit/test_certificates",
     "certificates/row_bound": "contracts/test_bounds contracts/test_constraints unit/test_best_subset",
     "certificates": """contracts/test_bounds unit/test_best_subset unit/test_certificates

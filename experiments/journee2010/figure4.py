@@ -17,7 +17,7 @@ from gpower.penalties.elementary import L1
 from gpower.plotting.style import get_panels, label_axes
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentState, Trace
-from gpower.solvers.specification import PenaltyLevel
+from gpower.solvers.fit_specification import PenaltyLevel
 from gpower.solvers.starts import make_largest_norm_start
 
 NAME = "figure4"

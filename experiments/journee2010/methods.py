@@ -25,8 +25,8 @@ from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import FixedSupport
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
+from gpower.solvers.fit_specification import PenaltyLevel
 from gpower.solvers.refit import refit_unit
-from gpower.solvers.specification import PenaltyLevel
 from gpower.solvers.starts import make_largest_norm_start
 from gpower.solvers.working_set import AscentSettings, ascend
 from gpower.validation.params import PENALTIES_BY_NAME

@@ -11,7 +11,7 @@ from tests.browser.chromium import locate_point, require_browser
 
 from gpower import GPower, html_report
 from gpower.analysis.enrichment import enrich
-from gpower.report.text import format_name
+from gpower.report.formatting import format_name
 
 require_browser()
 HOSTILE = [

@@ -23,13 +23,6 @@ from gpower.certificates.bounds import (
     trace_profile,
 )
 from gpower.certificates.branch_and_bound import SupportSearch
-from gpower.certificates.candidates import (
-    CandidateCovariance,
-    covering_eigenvalue,
-    full_soft_threshold_bound,
-    sample_space_bound,
-    select_candidates,
-)
 from gpower.certificates.cascade import BoundState, add_cheap_bounds, gather_sample_space
 from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import (
@@ -41,6 +34,13 @@ from gpower.certificates.row_bound import (
     screen_variables,
 )
 from gpower.certificates.subset_search import SubsetState, search_subset
+from gpower.certificates.wide_data_bounds import (
+    CandidateCovariance,
+    covering_eigenvalue,
+    full_soft_threshold_bound,
+    sample_space_bound,
+    select_candidates,
+)
 from gpower.operators import as_operator
 
 ROUNDING = 1e-12

@@ -17,10 +17,10 @@ from gpower.certificates.row_bound import smooth_eigenvalue_sum
 from gpower.operators import as_operator
 from gpower.solvers.component import ComponentResult
 from gpower.solvers.joint import constraints
-from gpower.solvers.joint.components import zero_units_beyond_rank
+from gpower.solvers.joint.constrained_components import zero_units_beyond_rank
 from gpower.solvers.joint.constraints import CONSTRAINTS, AdjustedVariancePenalty
 from gpower.solvers.joint.manifold_newton import SupportManifold
-from gpower.solvers.joint.search import (
+from gpower.solvers.joint.multistart import (
     block_coordinate,
     compute_total_adjusted_variance,
     make_start_batch,

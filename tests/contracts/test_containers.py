@@ -13,9 +13,9 @@ from tests.stored_matrices import make_dask_matrix, make_store, stream
 from gpower import GPower
 from gpower.operators import Container, as_container, as_operator, find_registered_container, register
 from gpower.operators.storage.base import NonFiniteEntry
+from gpower.operators.storage.covariate_residuals import ResidualMatrix
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.operators.storage.disk import StreamedMatrix
-from gpower.operators.storage.residual import ResidualMatrix
 
 from .device_double import DeviceArray, DeviceCSR
 

@@ -9,7 +9,7 @@ from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
 from tests.stored_matrices import make_store
 
 from gpower import GPower, GPowerCV, component_test
-from gpower.io.stores.source import MatrixSource
+from gpower.io.stores.matrix_source import MatrixSource
 from gpower.model_selection.folds import (
     CovarianceFolds,
     FoldSamples,

@@ -10,7 +10,7 @@ from gpower import GPower, Solver
 from gpower.operators import as_operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers import sequential, sketch
-from gpower.solvers.specification import ExactCardinality, FitSpec, L1BoundSpec
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec, L1BoundSpec
 
 RULE_NAMES = tuple(DEFLATION_RULES)
 PENALTIES = {

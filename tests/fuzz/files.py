@@ -32,8 +32,8 @@ import scipy.sparse as sp
 from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
 from gpower._utils.files import FileError
 from gpower.datasets import read_gmt, read_probe_genes, read_table
+from gpower.io.stores.matrix_source import read_source_block
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import read_source_block
 
 SHORT, LONG = 2_000, 40_000
 PATIENCE = 60.0  # seconds that one file may take

@@ -30,7 +30,7 @@ rich = pytest.importorskip("rich")
 
 from gpower.cli import console as console_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
-from gpower.cli.options import format_flag  # noqa: E402
+from gpower.cli.shared_flags import format_flag  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 PITPROPS = load_pitprops()

@@ -25,9 +25,9 @@ from gpower.cli.commands import compare as compare_module  # noqa: E402
 from gpower.cli.commands import fit as fit_module  # noqa: E402
 from gpower.cli.commands import path as path_module  # noqa: E402
 from gpower.cli.console import OutputSink  # noqa: E402
+from gpower.cli.flag_parsers import find_option_spec  # noqa: E402
 from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
-from gpower.cli.kinds import find_option_spec  # noqa: E402
-from gpower.cli.options import READ_TABLE_FLAGS  # noqa: E402
+from gpower.cli.shared_flags import READ_TABLE_FLAGS  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 SOURCES = {

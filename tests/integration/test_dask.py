@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from tests.polling import wait_until
 
 from gpower import GPower, Solver
-from gpower.io.stores.source import StoreError
+from gpower.io.stores.matrix_source import StoreError
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")

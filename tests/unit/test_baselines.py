@@ -35,7 +35,7 @@ from gpower.baselines.greedy import (
     select_backward,
     select_forward,
 )
-from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.penalty_levels import bisect_penalty_level
 from gpower.baselines.rotation import OrthomaxObjective
 from gpower.baselines.scotlass import OrthogonalL1Ball
 from gpower.datasets import gaussian, load_pitprops

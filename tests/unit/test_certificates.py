@@ -20,8 +20,8 @@ from tests.seeds import seeds
 from gpower import GPower, best_subset, certify, certify_total, sparsity_path
 from gpower.certificates import certificate as certificate_module
 from gpower.certificates import certify_components
-from gpower.certificates.disjoint import SupportList, list_supports
-from gpower.certificates.inputs import prepare_certificate_data
+from gpower.certificates.arguments import prepare_certificate_data
+from gpower.certificates.disjoint_supports import SupportList, list_supports
 from gpower.certificates.joint import certify_joint_variance
 from gpower.certificates.row_bound import RowDual
 from gpower.datasets import gaussian, load_pitprops, load_planted_expression

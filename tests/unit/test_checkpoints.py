@@ -14,7 +14,7 @@ from tests.seeds import seeds
 from gpower import GPower, Solver
 from gpower.estimators.checkpointing import Checkpoint
 from gpower.io.model_file import read_model, write_model
-from gpower.io.stores.source import MatrixSource, StoreError
+from gpower.io.stores.matrix_source import MatrixSource, StoreError
 from gpower.operators import as_operator
 from gpower.validation.prepare import PreparedData
 

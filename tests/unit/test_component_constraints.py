@@ -12,7 +12,7 @@ from rich.console import Console
 from gpower import GPower, GPowerCV, best_subset, certify_total, compare
 from gpower.baselines import MSPCA, Thresholding
 from gpower.certificates.certificate import Clock
-from gpower.certificates.disjoint import DisjointSearch
+from gpower.certificates.disjoint_supports import DisjointSearch
 from gpower.certificates.joint import certify_joint_variance
 from gpower.datasets import load_pitprops
 from gpower.operators import as_operator

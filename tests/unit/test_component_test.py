@@ -11,8 +11,8 @@ from gpower import GPower, certify, component_test
 from gpower.analysis import permuted_tables
 from gpower.analysis.permuted_tables import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
-from gpower.plotting.models import prepare_operator
-from gpower.solvers.specification import ExactCardinality, FitSpec
+from gpower.plotting.model_data import prepare_operator
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
 SHAPE = (40, 80)
 NOISE = {

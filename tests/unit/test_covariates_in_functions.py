@@ -19,7 +19,7 @@ from gpower import (
     sparsity_path,
     stability_selection,
 )
-from gpower.analysis.permutation import _find_strata, _standardize_samples
+from gpower.analysis.permutation_test import _find_strata, _standardize_samples
 from gpower.analysis.permuted_tables import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
 from gpower.model_selection.folds import CovarianceFolds, FoldSamples, SampleFolds, build_fold_source

@@ -20,9 +20,9 @@ from gpower._utils.memory import get_free_memory
 from gpower.cli.tables import InputTable
 from gpower.datasets import Table, TableError, read_table
 from gpower.io.model_file import ModelFileError
+from gpower.io.stores.matrix_source import StoreError
 from gpower.io.stores.npy import read_npz
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import StoreError
 from gpower.operators import as_operator
 from gpower.plotting.style import resolve_variable_names
 from gpower.solvers import column_screening
@@ -170,7 +170,7 @@ class TestNumPy:
         code = f"""
 import resource
 from gpower.io.stores.open import open_source
-from gpower.io.stores.source import read_source_block
+from gpower.io.stores.matrix_source import read_source_block
 from gpower._utils.memory import get_free_memory
 resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
 source = open_source({str(path)!r})
@@ -502,9 +502,9 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         self.write_npz(tmp_path / "x.npz")
         content = members(tmp_path / "x.npz")
         pack(tmp_path / "x.npz", content | {"shape.npy": npy_bytes(np.array([2, 10_000_000]))})
-        monkeypatch.setattr("gpower.io.stores.source._MAX_EXPANSION", 1e12)
+        monkeypatch.setattr("gpower.io.stores.matrix_source._MAX_EXPANSION", 1e12)
         assert read_table(tmp_path / "x.npz", transpose=transpose).X.nnz == 2
-        monkeypatch.setattr("gpower.io.stores.source.get_free_memory", lambda: 10**9)
+        monkeypatch.setattr("gpower.io.stores.matrix_source.get_free_memory", lambda: 10**9)
         if transpose:  # many samples take less memory than many variables
             assert read_table(tmp_path / "x.npz", transpose=True).X.nnz == 2
         else:

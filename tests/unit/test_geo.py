@@ -8,7 +8,7 @@ from tests.tables import assert_table
 
 from gpower._utils.messages import use_param_formatter
 from gpower.cli.hints import find_table_hints
-from gpower.cli.options import format_flag
+from gpower.cli.shared_flags import format_flag
 from gpower.datasets import Table, TableError, collapse_probes, read_probe_genes, read_table
 from gpower.io.tables.table import MissingCellError, TableFile
 

@@ -23,7 +23,7 @@ from gpower.report import samples as samples_module
 from gpower.report.content import collect_content
 from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
-from gpower.report.words import describe_methods, format_changed_params, list_citations, summarize_content
+from gpower.report.sentences import describe_methods, format_changed_params, list_citations, summarize_content
 
 DATA = load_planted_expression()
 MODEL = GPower(3, cardinality=(8, 6, 5)).fit(DATA.X)

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower, Solver, sparsity_path
-from gpower.io.stores.source import MatrixSource, StoreError
+from gpower.io.stores.matrix_source import MatrixSource, StoreError
 from gpower.operators import as_operator
 from gpower.operators.storage.disk import StreamedMatrix
 

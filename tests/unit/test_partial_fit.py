@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 from gpower import GPower, Solver
-from gpower.io.stores.source import MatrixSource
+from gpower.io.stores.matrix_source import MatrixSource
 from gpower.operators.running_moments import MAX_STREAM_FEATURES
 
 P, N = 200, 40

@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.estimators.single_cell import sparse_pca
+from gpower.io.stores.matrix_source import StoreError
 from gpower.io.stores.open import read_annotation_column
-from gpower.io.stores.source import StoreError
 
 P, N = 150, 40
 rng = np.random.default_rng(0)

@@ -15,8 +15,8 @@ from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
 from gpower.io.stores.cache import cache_store
+from gpower.io.stores.matrix_source import MatrixSource, StoreError, read_source_block
 from gpower.io.stores.open import create_sparse_source, open_source, select_source_columns, should_read_in_blocks
-from gpower.io.stores.source import MatrixSource, StoreError, read_source_block
 from gpower.operators.storage.disk import StreamedMatrix
 
 anndata = OptionalPackage("anndata")
@@ -726,7 +726,7 @@ class TestCache:
 import resource, signal, sys
 import numpy as np
 from gpower.io.stores.cache import cache_store
-from gpower.io.stores.source import MatrixSource
+from gpower.io.stores.matrix_source import MatrixSource
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, {resource.RLIM_INFINITY}))
 X = np.ones(({P}, {N}))

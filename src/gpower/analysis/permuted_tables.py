@@ -1,6 +1,6 @@
 """Permuted tables of a permutation test: the residual of a table after the earlier components, permuted and fitted.
 
-Fits are small: two starts, no local search. The module `gpower.analysis.permutation` has the reasons for each step.
+Fits are small: two starts, no local search. `gpower.analysis.permutation_test` has the reasons for each step.
 
 For a wide table most fits are smaller still. In a permuted table the components lie among the variables of largest
 norm, and permuting does not change norms. A few permuted tables show how much more variance a fit to all variables
@@ -26,7 +26,7 @@ from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import solve_component
 from gpower.solvers.covariance_stack import can_solve_in_stack, rank_start_columns, solve_covariance_stack
-from gpower.solvers.specification import FitSpec
+from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.starts import ColumnStarts, Start, StartContext
 
 #: Number of variables that count as the largest: this minimum, or this multiple of the cardinality.

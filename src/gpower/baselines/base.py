@@ -26,8 +26,8 @@ from gpower.problem.deflation import DEFLATION_RULES
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult
 from gpower.solvers.component import ComponentResult
+from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.refit import refit_loadings
-from gpower.solvers.specification import FitSpec
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state
 from gpower.validation.prepare import read_estimator_input
 

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import lars_path_gram
 
 from gpower._utils.arrays import Array
-from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.penalty_levels import bisect_penalty_level
 
 #: Violation of the optimality conditions, relative to the largest |c|, that counts as rounding error.
 OPTIMALITY_TOLERANCE = 1e-9

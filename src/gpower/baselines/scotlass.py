@@ -10,7 +10,7 @@ from scipy.optimize import linprog
 
 from gpower._utils.arrays import Array, Seed, apply_soft_threshold, normalize_columns
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
-from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.penalty_levels import bisect_penalty_level
 from gpower.feasible_sets import Point
 from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components

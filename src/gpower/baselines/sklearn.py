@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from gpower._utils.arrays import Array, Seed, normalize_columns
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask
-from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.penalty_levels import bisect_penalty_level
 from gpower.operators.base import Operator
 from gpower.validation.params import check_float
 

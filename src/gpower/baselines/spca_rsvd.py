@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpower.baselines.base import Baseline, BaselineResult, ComponentTask, find_components_sequentially, keep_largest
-from gpower.baselines.levels import bisect_penalty_level
+from gpower.baselines.penalty_levels import bisect_penalty_level
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.calibration import set_problem_gamma
+from gpower.solvers.penalty_calibration import set_problem_gamma
 from gpower.solvers.working_set import ascend
 from gpower.validation.params import FloatPerComponent
 

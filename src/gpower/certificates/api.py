@@ -37,12 +37,12 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, normalize_columns
+from gpower.certificates.arguments import read_certificate_input
 from gpower.certificates.bounds import bound_with_penalty, eigenvalue_profile, gershgorin_profile, trace_profile
-from gpower.certificates.candidates import covering_eigenvalue, largest_full_eigenvalue
 from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_sample_space
 from gpower.certificates.certificate import Certificate, Clock
-from gpower.certificates.inputs import read_certificate_input
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
+from gpower.certificates.wide_data_bounds import covering_eigenvalue, largest_full_eigenvalue
 from gpower.operators.base import Operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.validation.params import check_float, check_option, expand_per_component

@@ -40,9 +40,9 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.certificates.bounds import EPS, MATRIX_ROUNDING_IN_EPS
-from gpower.certificates.candidates import CandidateCovariance
 from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import DualRows, RowProblem, initialize_rows, minimize_row_bound, screen_variables
+from gpower.certificates.wide_data_bounds import CandidateCovariance
 from gpower.solvers.local_search import swap_search
 
 #: Smoothings and L-BFGS steps of the row bound, one pair per round.

@@ -50,14 +50,14 @@ import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.polar_factor_and_signs import orient
-from gpower.certificates import bounds, candidates
+from gpower.certificates import bounds, wide_data_bounds
 from gpower.certificates.branch_and_bound import ROOT_SCHEDULE, RowBoundSchedule, SupportSearch, assess_by_rows
-from gpower.certificates.candidates import CandidateCovariance
 from gpower.certificates.certificate import Bound, Certificate, Clock, find_least_bound, relative_gap
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
+from gpower.certificates.wide_data_bounds import CandidateCovariance
 from gpower.operators.base import Operator
 from gpower.solvers.component import solve_component
-from gpower.solvers.specification import ExactCardinality, FitSpec
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
 #: Share of ρ from which columns are gathered: below one, to cover the rounding of ρ and of the norms.
 GATHERED_RHO_SHARE = 0.999
@@ -105,7 +105,7 @@ class BoundState:
         the non-zeros; that they contain a larger support is up to the caller.
         """
         used = np.flatnonzero(z)
-        view = candidates.select_candidates(operator, used)
+        view = wide_data_bounds.select_candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.compute_variance(z))
 
     @property
@@ -238,7 +238,7 @@ def _bound_by_eigenvalue(state: BoundState, clock: Clock) -> Bound:
     It is a bound on λ_k(Σ) as λmax(Σ_II) ≤ λmax(Σ), by interlacing (docs/certificates.md, 3.2); the value is without
     the shift of the candidates. The clock is not read.
     """
-    full_bound = np.inf if state.candidates.floor == 0 else candidates.largest_full_eigenvalue(state.operator)
+    full_bound = np.inf if state.candidates.floor == 0 else wide_data_bounds.largest_full_eigenvalue(state.operator)
     return Bound("eigenvalue", min(_bound_from_profile(state, bounds.eigenvalue_profile), full_bound))
 
 
@@ -262,7 +262,7 @@ def _bound_by_sample_space(state: BoundState, clock: Clock) -> Bound:
     The value is a bound on λ_k(Σ), which may contain the shift of the candidates. The clock is not read.
     """
     space = gather_sample_space(state)
-    value = np.inf if space is None else candidates.sample_space_bound(space.columns, space.scores, state.k)
+    value = np.inf if space is None else wide_data_bounds.sample_space_bound(space.columns, space.scores, state.k)
     return Bound("sample space", value)
 
 
@@ -274,7 +274,7 @@ def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | No
     """
     if state.candidates.floor == 0:
         return None
-    bound = candidates.full_soft_threshold_bound(state.operator, state.k, state.upper_bound, clock)
+    bound = wide_data_bounds.full_soft_threshold_bound(state.operator, state.k, state.upper_bound, clock)
     return Bound("soft threshold, all variables", bound)
 
 
@@ -302,8 +302,8 @@ class SampleSpace(NamedTuple):
 def gather_sample_space(state: BoundState, rho: float | None = None) -> SampleSpace | None:
     """Return the columns of variance above ρ and the scores of the component; None if they are not available.
 
-    By default ρ is the smallest value that `candidates.sample_space_bound` tries, the (k + 1)-th largest (aᵢᵀx)² of the
-    scores x, zero if k ≥ n. Columns of smaller variance may be included. If all n variables are candidates, and there
+    By default ρ is the smallest value that `wide_data_bounds.sample_space_bound` tries, the (k + 1)-th largest (aᵢᵀx)²
+    of the scores x, zero if k ≥ n. Columns of smaller variance may be included. If all n variables are candidates, and there
     are no samples or more than n, the columns are those of a factor of Σ plus the shift, with p = n; bounds from them
     then contain the shift. The scores are A z/‖A z‖. The result is None for a component of no variance, for a
     covariance of which variables were left out, and for more than MAX_CANDIDATE_VARIABLES samples or
@@ -316,7 +316,7 @@ def gather_sample_space(state: BoundState, rho: float | None = None) -> SampleSp
         A = _factor_covariance(view.S)
         scores = A @ state.z
         return SampleSpace(A, scores / np.linalg.norm(scores))
-    if not operator.has_samples or p > candidates.MAX_CANDIDATE_VARIABLES:
+    if not operator.has_samples or p > wide_data_bounds.MAX_CANDIDATE_VARIABLES:
         return None
     x = operator.combine(state.z[:, None])
     x /= np.linalg.norm(x)
@@ -400,4 +400,6 @@ def select_row_candidates(state: BoundState) -> CandidateCovariance:
     the support; c is the number of candidates of variance above MIN_ROW_VARIANCE_SHARE·value/k.
     """
     n_large = int(np.count_nonzero(np.diagonal(state.candidates.S) > MIN_ROW_VARIANCE_SHARE * state.value / state.k))
-    return state.candidates.narrow(max(n_large + state.support.size, candidates.MAX_ROW_CANDIDATES), state.support)
+    return state.candidates.narrow(
+        max(n_large + state.support.size, wide_data_bounds.MAX_ROW_CANDIDATES), state.support
+    )

@@ -44,7 +44,7 @@ from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.grouped import GroupCardinality
 from gpower.penalties.support_rules import SupportRules
 from gpower.solvers.component import solve_component
-from gpower.solvers.specification import ExactCardinality, FitSpec
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
 #: Largest number of variables whose covariance is formed, 72 MB.
 MAX_GROUP_SEARCH_VARIABLES = 3000

@@ -23,8 +23,8 @@ be written to. ``Scores.from_loadings(operator, Z)`` has `variances`, (m,), zᵀ
 m), ZᵀΣZ. A constraint in `CONSTRAINTS`, by name, has ``compute_violation(S, Z)``, a sum over pairs of components, for
 S, (q, q), and loadings Z, (q, m), over the same q variables.
 
-``candidates.select_candidates(operator, support)`` returns `S`, Σ plus shift·I over the variables of largest variance,
-its `shift`, and `floor`, zero if these are all n variables in order. ``compute_full_spectrum(operator)`` returns all
+``wide_data_bounds.select_candidates(operator, support)`` returns `S`, Σ plus shift·I over the variables of largest
+variance, its `shift`, and `floor`, zero if these are all n variables in order. ``compute_full_spectrum(operator)`` returns all
 eigenvalues of Σ, increasing, maybe without some zeros, or None for a large matrix; ``eigenvalue_rounding_error(w)``
 bounds the rounding error of each. ``trace_profile(variances, k)``, (min(k, n) + 1,), has the sums of the largest
 variances, from zero.
@@ -66,7 +66,8 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower._utils.polar_factor_and_signs import orient
-from gpower.certificates import candidates
+from gpower.certificates import wide_data_bounds
+from gpower.certificates.arguments import read_certificate_input
 from gpower.certificates.bounds import EPS, eigenvalue_rounding_error, trace_profile
 from gpower.certificates.cascade import add_cheap_bounds, add_row_bound, solve_on_support, start_from_heuristic
 from gpower.certificates.certificate import (
@@ -77,14 +78,13 @@ from gpower.certificates.certificate import (
     find_least_bound,
     relative_gap,
 )
-from gpower.certificates.disjoint import DisjointSearch, can_list_supports
-from gpower.certificates.inputs import read_certificate_input
+from gpower.certificates.disjoint_supports import DisjointSearch, can_list_supports
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 from gpower.solvers.joint.constraints import CONSTRAINTS
 from gpower.solvers.sequential import solve_all_components
-from gpower.solvers.specification import ExactCardinality, FitSpec
 from gpower.validation.params import check_float, check_int, check_option, expand_per_component
 
 #: Share of the time limit for the bounds on single components; the rest is for bounds on all of them.
@@ -275,7 +275,7 @@ class JointBoundState:
         infinite.
         """
         m = len(self.cardinalities)
-        w = candidates.compute_full_spectrum(self.operator)
+        w = wide_data_bounds.compute_full_spectrum(self.operator)
         if w is None:
             return np.inf
         rounding = np.arange(min(m, w.size) + 1) * eigenvalue_rounding_error(w)
@@ -290,7 +290,7 @@ class JointBoundState:
         It holds as λmax(Σ_II) ≤ tr Σ_II and no variable counts twice (docs/certificates.md, 3.9). The rounding of the
         norms is added.
         """
-        rounding = candidates.SQUARES_ROUNDING_IN_EPS * self.operator.shape[0] * EPS
+        rounding = wide_data_bounds.SQUARES_ROUNDING_IN_EPS * self.operator.shape[0] * EPS
         variances = self.operator.column_norms**2 * (1 + rounding)
         return float(trace_profile(variances, sum(self.cardinalities))[-1])
 
@@ -302,7 +302,7 @@ class JointBoundState:
         which is also where to stop. The result is infinite for many variables, and for components of no variance.
         """
         n, m, k = self.operator.shape[1], len(self.cardinalities), max(self.cardinalities)
-        view = candidates.select_candidates(self.operator, np.arange(0))
+        view = wide_data_bounds.select_candidates(self.operator, np.arange(0))
         if n > MAX_ROW_BOUND_VARIABLES or view.floor > 0 or not self.value > 0:
             return np.inf
         scale = self.value / m
@@ -321,7 +321,7 @@ class JointBoundState:
         """
         if not can_list_supports(self.operator.shape[1], self.cardinalities):
             return np.inf
-        view = candidates.select_candidates(self.operator, np.arange(0))  # all variables, as they are few
+        view = wide_data_bounds.select_candidates(self.operator, np.arange(0))  # all variables, as they are few
         total_shift = len(self.cardinalities) * view.shift  # S contains the shift once for each component
         search = DisjointSearch(self.cardinalities, self.value + total_shift)
         search.run(view.S, self.clock)

@@ -52,10 +52,10 @@ from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.text import format_names
 from gpower._utils.warnings import warn_all
 from gpower.certificates import cascade
+from gpower.certificates.arguments import prepare_certificate_data
 from gpower.certificates.branch_and_bound import SupportSearch, find_best_support
 from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
 from gpower.certificates.group_search import best_groups
-from gpower.certificates.inputs import prepare_certificate_data
 from gpower.certificates.joint import best_disjoint
 from gpower.operators.base import Operator
 from gpower.validation.params import check_float, check_int, check_option

@@ -14,7 +14,7 @@ from gpower._utils.optional import read_requirements
 from gpower.cli.command_files import CommandFiles
 from gpower.cli.console import command_context
 from gpower.cli.flags import HELP_PANELS, Flag, Flags, read_command_flags
-from gpower.cli.options import typed_params
+from gpower.cli.shared_flags import typed_params
 
 CommandFunction = Callable[..., None]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpower._utils.files import check_replaceable, check_writable, follow_link
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 
 #: Parameters whose values are files that a command reads.
 _INPUT_PARAMS = (

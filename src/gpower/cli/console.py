@@ -36,7 +36,7 @@ from gpower._utils.files import (
 )
 from gpower._utils.messages import use_param_formatter
 from gpower._utils.text import make_printable
-from gpower.cli.options import OptionValues, format_flag
+from gpower.cli.shared_flags import OptionValues, format_flag
 from gpower.report.terminal import print_line, to_json_types
 
 if TYPE_CHECKING:

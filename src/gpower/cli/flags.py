@@ -14,7 +14,7 @@ from typing import Any
 
 import typer
 
-from gpower.cli.kinds import OptionSpec, find_option_spec
+from gpower.cli.flag_parsers import OptionSpec, find_option_spec
 
 _PACKAGE_FOLDER = Path(__file__).parents[1]
 _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
@@ -138,7 +138,7 @@ class Flag:
     def to_parameter(self) -> inspect.Parameter:
         """Return the function parameter from which Typer makes this flag."""
         if self.option_spec is None:
-            hint = "use a type of gpower.cli.kinds in its docstring"
+            hint = "use a type of gpower.cli.flag_parsers in its docstring"
             raise TypeError(f"{self.name}: a value of type {self.kind!r} cannot be typed; {hint}.")
         option_type, options = self.option_spec
         fields: FlagFields = {"help": self.help, "min": self.min_value, "show_default": self.default not in (None, ...)}

@@ -11,7 +11,7 @@ from scipy import sparse
 
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_names, quote
-from gpower.cli.options import format_flag
+from gpower.cli.shared_flags import format_flag
 from gpower.io.tables.reader import TEXT_SUFFIXES, get_format_suffix
 from gpower.io.tables.table import Names, Table, TableFile
 from gpower.validation.covariance import detect_matrix_kind

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from gpower._utils.text import format_names
 from gpower.cli.console import OutputSink
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:

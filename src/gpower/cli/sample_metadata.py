@@ -6,7 +6,7 @@ from typing import Any
 from gpower._utils.text import format_names
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 from gpower.cli.tables import InputTable
 
 METADATA_FLAGS = group_flags(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpower._utils.text import NumberedNames
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.options import OptionValues, format_flag
+from gpower.cli.shared_flags import OptionValues, format_flag
 from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 
 if TYPE_CHECKING:

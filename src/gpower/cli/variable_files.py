@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 
 #: Parameters whose flag takes the path of a file, and the parser of a cell of it.
 _FILE_CELL_PARSERS: dict[str, Callable[[str], object]] = {"groups": str, "penalty_weights": float}

@@ -32,7 +32,7 @@ from gpower.io.model_file import (
 )
 from gpower.operators import Container, as_container
 from gpower.operators.explained_variance import captured_variance, compute_captured_share, project_samples
-from gpower.operators.storage.residual import ResidualMatrix
+from gpower.operators.storage.covariate_residuals import ResidualMatrix
 from gpower.validation.checks import ComponentModelMixin, to_plain_table
 from gpower.validation.covariates import CovariateEncoding, CovariateVariables, check_covariates_given, read_covariates
 from gpower.validation.imputation import impute_from_loadings

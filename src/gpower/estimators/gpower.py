@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpower._utils.arrays import Array, make_converter_to, pad_columns, to_host, to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, WarningSpec, capture_warnings, warn_all
-from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection
+from gpower.analysis.permutation_test import AUTO_SIGNIFICANCE_LEVEL, choose_n_components, describe_selection
 from gpower.certificates import certificate_args, certify_components, certify_joint_variance
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.checkpointing import solve_with_checkpoint

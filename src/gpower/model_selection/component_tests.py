@@ -9,7 +9,12 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, Seed
-from gpower.analysis.permutation import LATER_P_VALUE_FACTOR, NullDistribution, PermutationProgress, permutation_test
+from gpower.analysis.permutation_test import (
+    LATER_P_VALUE_FACTOR,
+    NullDistribution,
+    PermutationProgress,
+    permutation_test,
+)
 from gpower.estimators.gpower import GPower
 from gpower.estimators.outliers import check_probability_level
 from gpower.plotting import plot_components

@@ -36,7 +36,7 @@ from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
-from gpower.solvers.specification import FitSpec
+from gpower.solvers.fit_specification import FitSpec
 from gpower.validation.checks import is_number, is_sequence
 from gpower.validation.covariates import Covariates
 from gpower.validation.params import IntPerComponent, build_fit_spec, check_option, make_random_state

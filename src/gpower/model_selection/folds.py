@@ -20,8 +20,8 @@ from gpower.operators import MatrixLike, Moments, as_container
 from gpower.operators.explained_variance import captured_variance
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.operators.running_moments import RunningMoments
-from gpower.operators.storage.residual import ResidualMatrix
-from gpower.solvers.specification import FitSpec
+from gpower.operators.storage.covariate_residuals import ResidualMatrix
+from gpower.solvers.fit_specification import FitSpec
 from gpower.validation.covariates import CovariateRegression, Covariates, CovariateVariables
 from gpower.validation.imputation import impute_from_loadings
 from gpower.validation.prepare import EstimatorInput, PreparedData

@@ -20,8 +20,8 @@ from gpower._utils.messages import format_param
 from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
 from gpower.solvers.component import MAX_SUPPORT_TO_SEARCH_ALL, ComponentResult
+from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.sequential import solve_all_components
-from gpower.solvers.specification import FitSpec
 from gpower.validation.checks import is_number, is_sequence, to_python_list
 
 #: Number of points that get cold starts if n_init="auto" makes these costly; the others have only warm starts.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array, to_numpy
 from gpower.plotting import style
-from gpower.plotting.models import FittedModel, format_component_label
+from gpower.plotting.model_data import FittedModel, format_component_label
 from gpower.plotting.style import AxesLike, Panel, Panels
 from gpower.validation.pipelines import UnwrappedModel
 

@@ -12,7 +12,7 @@ from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.labels import MAX_LABELLED_VARIABLES, place_labels
-from gpower.plotting.models import FittedModel, check_component_pair, format_component_label, prepare_operator
+from gpower.plotting.model_data import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
 from gpower.plotting.style import AxesLike, Panel

@@ -15,7 +15,7 @@ from gpower.estimators.outliers import check_probability_level
 from gpower.operators.explained_variance import count_shared_variables
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.models import FittedModel, format_component_label, prepare_operator
+from gpower.plotting.model_data import FittedModel, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import COLOUR_MAP, HEADING_STYLE, LegendEntry, draw_legend, get_group_colour
 from gpower.plotting.style import AxesLike, Panel, Panels, StyleKwargs
 from gpower.validation.pipelines import UnwrappedModel

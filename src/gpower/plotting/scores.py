@@ -14,7 +14,7 @@ from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
 from gpower.plotting import style
 from gpower.plotting.labels import place_labels
-from gpower.plotting.models import FittedModel, check_component_pair, format_component_label
+from gpower.plotting.model_data import FittedModel, check_component_pair, format_component_label
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.style import AxesLike, Panel, Panels
 from gpower.validation.pipelines import UnwrappedModel

@@ -12,7 +12,7 @@ from gpower._utils.text import format_count
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.plotting import style
-from gpower.plotting.models import prepare_operator
+from gpower.plotting.model_data import prepare_operator
 from gpower.plotting.style import AxesLike, Panel, StyleKwargs
 
 if TYPE_CHECKING:

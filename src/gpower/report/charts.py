@@ -12,9 +12,9 @@ from gpower.analysis.association import MetadataColumn
 from gpower.plotting.sample_groups import MAX_GROUPS
 from gpower.plotting.style import COLOURS, VERMILION
 from gpower.report.content import ReportContent
-from gpower.report.requirements import import_for_report
+from gpower.report.optional_packages import import_for_report
 from gpower.report.samples import ReportSamples
-from gpower.report.words import format_axis_label
+from gpower.report.sentences import format_axis_label
 
 #: Colours of groups: those of the static figures, with a blue and a grey that show on light and dark backgrounds.
 PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"

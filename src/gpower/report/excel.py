@@ -12,9 +12,9 @@ import numpy as np
 from gpower._utils.frames import name_by_component
 from gpower.analysis.association import Association
 from gpower.report.content import ReportContent
-from gpower.report.requirements import import_for_report
+from gpower.report.formatting import format_name
+from gpower.report.optional_packages import import_for_report
 from gpower.report.samples import ReportSamples
-from gpower.report.text import format_name
 
 SheetRows: TypeAlias = Iterable[Sequence[object]]
 XLSX_MIME_TYPE = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"

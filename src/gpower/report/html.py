@@ -10,8 +10,8 @@ from typing import Any
 from gpower._utils.files import check_writable, write_file_atomically
 from gpower.analysis.association import Metadata
 from gpower.report.content import collect_content
+from gpower.report.optional_packages import check_report_packages
 from gpower.report.page import render_page
-from gpower.report.requirements import check_report_packages
 from gpower.report.results import ReportResults
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.text import format_percent
-from gpower.report import text, words
+from gpower.report import formatting
 from gpower.report.charts import (
     import_bokeh,
     make_charts,
@@ -24,8 +24,8 @@ from gpower.report.charts import (
 )
 from gpower.report.content import PathPoint, ReportContent
 from gpower.report.excel import encode_workbook
-from gpower.report.requirements import import_for_report
-from gpower.report.static import draw_static_figures
+from gpower.report.optional_packages import import_for_report
+from gpower.report.static_figures import draw_static_figures
 
 TEMPLATE_FOLDER = Path(__file__).parent
 #: The page may fetch, send and frame nothing, and run only its own two scripts. Bokeh needs inline styles.
@@ -55,14 +55,14 @@ def render_page(contents: ReportContent, title: str) -> str:
     # Marks text that is our own, or escaped already, so that the template does not escape it.
     mark_safe = jinja2.utils.markupsafe.Markup
     filters: dict[str, Callable[..., Any]] = {
-        "name": text.format_name,
+        "name": formatting.format_name,
         "breakable": lambda name: mark_safe.escape(name).replace("_", mark_safe("_<wbr>")),
-        "percent": lambda share: text.keep_percent_signs(format_percent(share)),
-        "sentence": text.keep_percent_signs,
-        "at_least": text.format_lower_bound,
-        "signed": text.format_signed,
-        "rounded": text.format_rounded,
-        "probability": text.format_p_value,
+        "percent": lambda share: formatting.keep_percent_signs(format_percent(share)),
+        "sentence": formatting.keep_percent_signs,
+        "at_least": formatting.format_lower_bound,
+        "signed": formatting.format_signed,
+        "rounded": formatting.format_rounded,
+        "probability": formatting.format_p_value,
         "exact": format_exact,
     }
     environment.filters |= filters
@@ -80,12 +80,12 @@ def render_page(contents: ReportContent, title: str) -> str:
             colourings=_list_colourings(contents),
             pictures=draw_static_figures(contents),
             workbook=encode_workbook(contents),
-            words=words,
+            sentences=sentences,
             pairs=_list_component_pairs(contents),
             today=date.today().isoformat(),
             style=mark_safe(style),
             policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
-            data=mark_safe(text.encode_script_json(data)),
+            data=mark_safe(formatting.encode_script_json(data)),
             bokeh_script=mark_safe(bokeh_script),
             page_script=mark_safe(page_script),
         )
@@ -137,6 +137,8 @@ def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float
 
 def _encode_path_point(point: PathPoint) -> dict[str, Any]:
     """Return a point of the path for the slider: its position in the chart, and its largest loadings."""
-    components = [[(text.format_name(name), loading) for name, loading in each.items()] for each in point.loadings]
+    components = [
+        [(formatting.format_name(name), loading) for name, loading in each.items()] for each in point.loadings
+    ]
     position = {"x": point.mean_cardinality, "y": 100 * point.share_of_pca}
     return position | {"components": components, "isModel": point.is_model}

@@ -61,12 +61,12 @@ from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult, select_best_result
-from gpower.solvers.calibration import calibrate_gamma, resize_support
-from gpower.solvers.joint.block import improve_block, should_search_units, solve_units_in_turn
+from gpower.solvers.fit_specification import CalibratedPenalty, ExactCardinality, FitSpec, MinCardinality, PenaltyLevel
+from gpower.solvers.joint.penalized_block import improve_block, should_search_units, solve_units_in_turn
 from gpower.solvers.local_search import improve_penalized, refit_and_swap
 from gpower.solvers.min_cardinality import find_min_cardinality
+from gpower.solvers.penalty_calibration import calibrate_gamma, resize_support
 from gpower.solvers.refit import AUTO_REFIT, refit_loadings
-from gpower.solvers.specification import CalibratedPenalty, ExactCardinality, FitSpec, MinCardinality, PenaltyLevel
 from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import ascend
 
@@ -267,8 +267,8 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Compon
 
     The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
     `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
-    `gpower.solvers.joint.block` makes the penalties of single units from it: the problem has its level already, unless
-    the level is sought (`MinCardinality`, `CalibratedPenalty`). The loadings of the result are not oriented.
+    `gpower.solvers.joint.penalized_block` makes the penalties of single units from it: the problem has its level
+    already, unless the level is sought (`MinCardinality`, `CalibratedPenalty`). The loadings of the result are not oriented.
     """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):

@@ -21,7 +21,7 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower.penalties.elementary import Cardinality
 from gpower.problem.deflation import SchurDeflation
-from gpower.solvers.specification import ExactCardinality, FitSpec
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
 #: Most variables of a covariance that is solved in a stack.
 MAX_STACKED_VARIABLES = 128

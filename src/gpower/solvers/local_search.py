@@ -11,7 +11,7 @@ function                     solution             neighbours
 ============================ ==================== ======================================================================
 
 Swaps of groups are in `gpower.solvers.group_swaps`, those of components under a constraint in
-`gpower.solvers.joint.search`.
+`gpower.solvers.joint.multistart`.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. A problem
 has one unit: z, (n,), or Z, (n, 1), are its loadings, and C, (n, 1), the weighted correlations μAᵀx of the columns with

@@ -34,7 +34,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower.operators.leading_pca import compute_leading_components
-from gpower.solvers.specification import ExactCardinality, FitSpec, MinCardinality
+from gpower.solvers.fit_specification import ExactCardinality, FitSpec, MinCardinality
 from gpower.solvers.starts import StartContext, WarmStart
 
 if TYPE_CHECKING:

@@ -75,9 +75,13 @@ from gpower.operators.base import Operator
 from gpower.problem.deflation import SchurDeflation
 from gpower.solvers.column_screening import make_module_starts
 from gpower.solvers.component import ComponentResult, solve_component, solve_in_turn
-from gpower.solvers.joint.components import maximize_block_variance, solve_constrained, zero_units_beyond_rank
+from gpower.solvers.fit_specification import GRAM_COLUMNS_PER_PASS, MAX_SHARED_COLUMN_SHARE, FitSpec
+from gpower.solvers.joint.constrained_components import (
+    maximize_block_variance,
+    solve_constrained,
+    zero_units_beyond_rank,
+)
 from gpower.solvers.sketch import solve_on_sketch
-from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, MAX_SHARED_COLUMN_SHARE, FitSpec
 from gpower.solvers.starts import N_FINALISTS, CandidateStarts
 from gpower.solvers.working_set import COLUMNS_PER_ACTIVE, MIN_WORKING_SET, select_working_set
 

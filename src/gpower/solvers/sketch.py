@@ -53,7 +53,7 @@ from gpower.penalties.elementary import find_largest_rows
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import Callback
 from gpower.solvers.component import ComponentResult, solve_component, solve_in_turn
-from gpower.solvers.specification import FitSpec
+from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.starts import (
     N_FINALISTS,
     N_PROBES,

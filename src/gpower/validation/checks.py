@@ -31,7 +31,7 @@ from sklearn.utils.validation import validate_data
 from gpower._utils.arrays import Array, as_native, is_device_array
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_names, make_names_unique
-from gpower.io.stores.source import describe_excessive_shape, sum_duplicate_entries
+from gpower.io.stores.matrix_source import describe_excessive_shape, sum_duplicate_entries
 from gpower.operators import as_container, find_registered_container
 
 #: Margins of the largest norm of a column from the fourth roots of the largest and the smallest number of its dtype.

@@ -35,7 +35,7 @@ from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
 from gpower._utils.text import find_column, get_variable_name
 from gpower.operators import Container, Moments
-from gpower.operators.storage.residual import MIN_RESIDUAL_SHARE, ResidualMatrix
+from gpower.operators.storage.covariate_residuals import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
 
 #: Singular value of the scaled covariates, relative to the largest or to one, below which a direction repeats others.

@@ -35,9 +35,7 @@ from gpower.feasible_sets import Cube, Stiefel
 from gpower.penalties.elementary import L0, L1, Penalty
 from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1
 from gpower.problem.deflation import DEFLATION_RULES
-from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
-from gpower.solvers.refit import AUTO_REFIT, RefitSpec
-from gpower.solvers.specification import (
+from gpower.solvers.fit_specification import (
     CalibratedPenalty,
     CustomPenalty,
     ExactCardinality,
@@ -47,6 +45,8 @@ from gpower.solvers.specification import (
     PenaltyLevel,
     SparsitySpec,
 )
+from gpower.solvers.joint.constraints import CONSTRAINTS, Constraint
+from gpower.solvers.refit import AUTO_REFIT, RefitSpec
 from gpower.solvers.starts import LargestNormStart, Start, UserStart
 from gpower.solvers.working_set import AscentSettings
 from gpower.validation.checks import is_number, is_sequence, to_python, to_python_list

@@ -64,7 +64,7 @@ from gpower.operators.running_moments import (
     compute_moments_by_part,
 )
 from gpower.operators.storage.blocks import BlockMatrix
-from gpower.solvers.specification import GRAM_COLUMNS_PER_PASS, FitSpec
+from gpower.solvers.fit_specification import GRAM_COLUMNS_PER_PASS, FitSpec
 from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
 from gpower.validation.checks import check_finite, check_range, check_sample_weight, check_table, format_variable_name
 from gpower.validation.covariance import check_covariance, detect_matrix_kind

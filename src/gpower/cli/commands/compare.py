@@ -11,7 +11,7 @@ from rich.text import Text
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
 from gpower.cli.tables import load_table
 from gpower.report.terminal import format_fixed_percent, print_line, print_rows, write_csv_file
 

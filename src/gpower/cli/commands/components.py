@@ -9,8 +9,8 @@ from gpower._utils.text import format_count, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.options import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.shared_flags import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
 

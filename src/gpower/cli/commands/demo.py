@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from gpower.cli.app import command
 from gpower.cli.commands.fit import fit_model
 from gpower.cli.console import OutputSink
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 from gpower.cli.tables import InputTable
 from gpower.report.terminal import print_components
 

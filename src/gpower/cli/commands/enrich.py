@@ -11,7 +11,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
-from gpower.cli.options import OptionValues
+from gpower.cli.shared_flags import OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
 
 if TYPE_CHECKING:

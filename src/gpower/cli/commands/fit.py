@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
-from gpower.cli.options import (
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
@@ -16,7 +17,6 @@ from gpower.cli.options import (
     infer_n_components,
     merge_solver_options,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 

@@ -8,8 +8,8 @@ import typer
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
-from gpower.cli.options import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
 

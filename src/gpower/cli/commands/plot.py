@@ -10,8 +10,8 @@ from gpower._utils.text import format_names
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, OptionValues
 from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:

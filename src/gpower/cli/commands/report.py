@@ -10,7 +10,8 @@ from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, CROSS_VALIDATION_
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.options import (
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
@@ -19,7 +20,6 @@ from gpower.cli.options import (
     infer_n_components,
     typed_params,
 )
-from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from pathlib import Path
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.options import READ_TABLE_FLAGS, OptionValues
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, OptionValues
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
 
 

@@ -17,9 +17,7 @@ from typing import BinaryIO
 
 import numpy as np
 
-from gpower.io.stores.npy import NpyFile, open_npy_source
-from gpower.io.stores.open import SPARSE_ARRAY_NAMES, create_sparse_source, open_source
-from gpower.io.stores.source import (
+from gpower.io.stores.matrix_source import (
     MAX_BLOCK_BYTES,
     DataBlock,
     MatrixSource,
@@ -27,6 +25,8 @@ from gpower.io.stores.source import (
     get_storage_state,
     read_source_block,
 )
+from gpower.io.stores.npy import NpyFile, open_npy_source
+from gpower.io.stores.open import SPARSE_ARRAY_NAMES, create_sparse_source, open_source
 
 __all__ = ["cache_store"]
 
@@ -65,7 +65,7 @@ def cache_store(X: object, folder: str | os.PathLike[str], key: str | None = Non
     >>> import numpy as np
     >>> from gpower import GPower
     >>> from gpower.io.stores.cache import cache_store
-    >>> from gpower.io.stores.source import MatrixSource
+    >>> from gpower.io.stores.matrix_source import MatrixSource
     >>> rows = np.random.default_rng(0).standard_normal((50, 8))
     >>> store = MatrixSource("rows", rows.shape, rows.dtype, lambda lo, hi: rows[lo:hi])
     >>> with tempfile.TemporaryDirectory() as folder:

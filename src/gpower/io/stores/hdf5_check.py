@@ -5,7 +5,7 @@ from __future__ import annotations
 import mmap
 from pathlib import Path
 
-from gpower.io.stores.source import StoreError
+from gpower.io.stores.matrix_source import StoreError
 
 #: Largest file, in bytes, that is checked.
 MAX_CHECKED_BYTES = 1 << 28

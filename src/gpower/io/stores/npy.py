@@ -15,7 +15,7 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.memory import get_free_memory
-from gpower.io.stores.source import MatrixSource, StoreError, check_matrix_form
+from gpower.io.stores.matrix_source import MatrixSource, StoreError, check_matrix_form
 
 _HEADER_READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 

@@ -22,11 +22,14 @@ from gpower._utils.messages import format_param
 from gpower._utils.optional import import_optional
 from gpower._utils.text import deduplicate, quote
 from gpower._utils.warnings import warn
+from gpower.io.stores.external_references import (
+    check_hdf5_dataset,
+    check_zarr_folder,
+    find_member,
+    iterate_virtual_sources,
+)
 from gpower.io.stores.hdf5_check import check_hdf5_heaps
-from gpower.io.stores.npy import NpyFile, open_npy_source
-from gpower.io.stores.parquet import open_parquet_source
-from gpower.io.stores.references import check_hdf5_dataset, check_zarr_folder, find_member, iterate_virtual_sources
-from gpower.io.stores.source import (
+from gpower.io.stores.matrix_source import (
     MIN_CHECKED_BYTES,
     MatrixSource,
     StoreError,
@@ -34,6 +37,8 @@ from gpower.io.stores.source import (
     decode_text,
     describe_excessive_shape,
 )
+from gpower.io.stores.npy import NpyFile, open_npy_source
+from gpower.io.stores.parquet import open_parquet_source
 
 #: Suffixes of stores, which are always read in blocks, and of files that are read in blocks only if they are large.
 STORE_SUFFIXES, FILE_SUFFIXES = (".zarr", ".h5", ".hdf5", ".h5ad"), (".npy", ".parquet")

@@ -12,7 +12,7 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.optional import import_optional
-from gpower.io.stores.source import MatrixSource, StoreError
+from gpower.io.stores.matrix_source import MatrixSource, StoreError
 
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile

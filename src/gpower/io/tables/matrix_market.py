@@ -9,7 +9,7 @@ from scipy import io as scipy_io
 
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
-from gpower.io.stores.source import describe_excessive_shape
+from gpower.io.stores.matrix_source import describe_excessive_shape
 from gpower.io.tables.decompression import open_decompressed
 from gpower.io.tables.table import Table, TableError, TableFile
 

@@ -8,8 +8,8 @@ from scipy import sparse
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import format_names, quote
+from gpower.io.stores.matrix_source import decode_text, describe_excessive_shape
 from gpower.io.stores.npy import read_npz
-from gpower.io.stores.source import decode_text, describe_excessive_shape
 from gpower.io.tables.table import Matrix, Names, Table, TableError, TableFile
 
 # Keys under which an archive may store the names of its variables and of its samples, most specific first.

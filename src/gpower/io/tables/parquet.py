@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from gpower._utils.text import quote
+from gpower.io.stores.matrix_source import read_source_block
 from gpower.io.stores.parquet import open_parquet
-from gpower.io.stores.source import read_source_block
 from gpower.io.tables.table import MissingCellError, Names, Table, TableError, TableFile
 
 

@@ -21,9 +21,9 @@ from gpower.io.tables.excel import read_workbook
 from gpower.io.tables.gct import read_gct
 from gpower.io.tables.geo import is_series_matrix, read_series_matrix
 from gpower.io.tables.matrix_market import read_matrix_market
+from gpower.io.tables.microarray_probes import collapse_probes, read_probe_genes
 from gpower.io.tables.npz import read_npz_table
 from gpower.io.tables.parquet import check_complete, read_parquet
-from gpower.io.tables.probes import collapse_probes, read_probe_genes
 from gpower.io.tables.streams import copy_stream_to_disk, is_stream
 from gpower.io.tables.table import ColumnSelectors, Table, TableError, TableFile
 

@@ -29,7 +29,7 @@ import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
-from gpower.io.stores.source import DataBlock
+from gpower.io.stores.matrix_source import DataBlock
 from gpower.operators.storage.base import (
     ColumnMoments,
     ColumnReread,

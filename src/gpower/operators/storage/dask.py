@@ -52,8 +52,7 @@ from gpower._utils.memory import get_default_memory_limit
 from gpower._utils.optional import import_optional
 from gpower._utils.threads import use_one_thread
 from gpower._utils.warnings import warn
-from gpower.io.stores.open import open_source
-from gpower.io.stores.source import (
+from gpower.io.stores.matrix_source import (
     DataBlock,
     MatrixSource,
     StoreError,
@@ -61,6 +60,7 @@ from gpower.io.stores.source import (
     read_source_block,
     to_working_block,
 )
+from gpower.io.stores.open import open_source
 from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R, compute_on_block
 from gpower.operators.storage.dask_client import (

@@ -30,7 +30,7 @@ import numpy as np
 from gpower._utils.arrays import Array, CompressedMatrix, is_device_array, set_arrays, to_host
 from gpower._utils.memory import get_free_device_memory
 from gpower._utils.sparse_parts import find_lines, split_lines, view_lines
-from gpower.io.stores.source import get_working_dtype
+from gpower.io.stores.matrix_source import get_working_dtype
 from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.device import DEVICE_BLOCK_ENTRIES, DeviceMatrix
 from gpower.operators.storage.sparse import SparseMatrix

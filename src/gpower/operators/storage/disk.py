@@ -25,7 +25,13 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_default_memory_limit
-from gpower.io.stores.source import MAX_BLOCK_BYTES, MatrixSource, StoreError, get_storage_state, read_source_block
+from gpower.io.stores.matrix_source import (
+    MAX_BLOCK_BYTES,
+    MatrixSource,
+    StoreError,
+    get_storage_state,
+    read_source_block,
+)
 from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R
 from gpower.operators.storage.sparse import wrap_in_memory

@@ -28,7 +28,7 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array
 from gpower._utils.sparse_parts import split_lines, view_lines
 from gpower._utils.threads import map_in_threads
-from gpower.io.stores.source import DataBlock, ScipySparse, sum_duplicate_entries
+from gpower.io.stores.matrix_source import DataBlock, ScipySparse, sum_duplicate_entries
 from gpower.operators.storage.base import InMemoryMatrix, add_in_float64
 from gpower.operators.storage.dense import DenseMatrix
 

@@ -19,7 +19,7 @@ from gpower._utils.messages import format_param
 from gpower._utils.text import quote
 from gpower._utils.warnings import warn
 from gpower.io.stores.hdf5_check import check_hdf5_heaps
-from gpower.io.stores.source import StoreError
+from gpower.io.stores.matrix_source import StoreError
 
 _MAX_SOFT_LINKS = 16
 #: Environment variable with folders in which HDF5 looks for the sources of virtual datasets first.

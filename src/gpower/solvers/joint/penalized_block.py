@@ -33,8 +33,8 @@ from gpower.operators.deflated import deflate_other_units
 from gpower.penalties.elementary import Penalty
 from gpower.problem.formulation import Problem
 from gpower.solvers.ascent import AscentResult, select_best_result
+from gpower.solvers.fit_specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
 from gpower.solvers.local_search import improve_penalized
-from gpower.solvers.specification import MIN_UNIT_STARTS, FitSpec, PenaltyLevel
 from gpower.solvers.starts import ColumnStarts, StartContext
 from gpower.solvers.working_set import AscentSettings, ascend, is_large_matrix
 

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from gpower._utils.text import format_count, format_names, format_percent, format_ratio
-from gpower.analysis.permutation import AUTO_SIGNIFICANCE_LEVEL
+from gpower.analysis.permutation_test import AUTO_SIGNIFICANCE_LEVEL
 from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
 from gpower.report.samples import OUTLIER_LIMIT_LEVEL

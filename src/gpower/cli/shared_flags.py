@@ -36,7 +36,7 @@ def format_flag(name: str, *value: object) -> str:
 
     Examples
     --------
-    >>> from gpower.cli.options import format_flag
+    >>> from gpower.cli.shared_flags import format_flag
     >>> format_flag("cardinality", [20, 10]), format_flag("memory_limit"), format_flag("covariance", "precomputed")
     ('-k 20,10', '--memory', '--covariance')
     >>> format_flag("index_col", "gene id"), format_flag("drop", ["a", "b"]), format_flag("header", False)

@@ -21,7 +21,7 @@ from gpower.plotting.save import freeze_layout
 from gpower.plotting.style import import_pyplot
 from gpower.report.charts import select_colouring_metadata
 from gpower.report.content import ReportContent
-from gpower.report.requirements import import_for_report
+from gpower.report.optional_packages import import_for_report
 
 #: Largest number of components whose samples × variables are drawn as a heat map.
 MAX_HEATMAPS = 6

@@ -32,8 +32,8 @@ from gpower._utils.arrays import Array, to_host
 from gpower._utils.threads import limit_small_products
 from gpower.analysis.permuted_tables import NullComparison, build_deflation_stages, compute_permuted_variances
 from gpower.operators.leading_pca import compute_leading_components
+from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.sequential import solve_all_components
-from gpower.solvers.specification import FitSpec
 from gpower.validation.prepare import EstimatorInput, PreparedData
 
 #: Permuted tables between two checks which components cannot become significant any more, and permuted tables of a wide

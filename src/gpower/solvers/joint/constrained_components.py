@@ -47,8 +47,8 @@ from gpower.operators.leading_pca import compute_leading_components
 from gpower.problem.formulation import PenaltyObjective
 from gpower.solvers.ascent import compute_gap
 from gpower.solvers.component import ComponentResult, solve_component
-from gpower.solvers.joint.search import candidate_variables, maximize_adjusted_variance, solve_joint
-from gpower.solvers.specification import FitSpec
+from gpower.solvers.fit_specification import FitSpec
+from gpower.solvers.joint.multistart import candidate_variables, maximize_adjusted_variance, solve_joint
 
 #: Rounds over components without common variables, and the relative rise of their variance below which they end.
 MAX_DISJOINT_ROUNDS, MIN_DISJOINT_RISE = 5, 1e-9

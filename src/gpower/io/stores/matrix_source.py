@@ -161,7 +161,7 @@ def describe_excessive_shape(
 
     Examples
     --------
-    >>> from gpower.io.stores.source import describe_excessive_shape
+    >>> from gpower.io.stores.matrix_source import describe_excessive_shape
     >>> describe_excessive_shape((2, 2_000_000_000), lambda: 16)
     'it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores 16 bytes'
     """

@@ -63,7 +63,7 @@ class ResidualMatrix(Container):
     --------
     >>> import numpy as np
     >>> from gpower.operators import as_container
-    >>> from gpower.operators.storage.residual import ResidualMatrix
+    >>> from gpower.operators.storage.covariate_residuals import ResidualMatrix
     >>> X = np.array([[1.0, 4.0], [3.0, 2.0]])
     >>> ResidualMatrix(as_container(X), np.array([[-1.0], [1.0]]) / np.sqrt(2)).to_dense()
     array([[2., 3.],
