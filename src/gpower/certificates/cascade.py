@@ -303,9 +303,9 @@ def gather_sample_space(state: BoundState, rho: float | None = None) -> SampleSp
     """Return the columns of variance above ρ and the scores of the component; None if they are not available.
 
     By default ρ is the smallest value that `wide_data_bounds.sample_space_bound` tries, the (k + 1)-th largest (aᵢᵀx)²
-    of the scores x, zero if k ≥ n. Columns of smaller variance may be included. If all n variables are candidates, and there
-    are no samples or more than n, the columns are those of a factor of Σ plus the shift, with p = n; bounds from them
-    then contain the shift. The scores are A z/‖A z‖. The result is None for a component of no variance, for a
+    of the scores x, zero if k ≥ n. Columns of smaller variance may be included. If all n variables are candidates, and
+    there are no samples or more than n, the columns are those of a factor of Σ plus the shift, with p = n; bounds from
+    them then contain the shift. The scores are A z/‖A z‖. The result is None for a component of no variance, for a
     covariance of which variables were left out, and for more than MAX_CANDIDATE_VARIABLES samples or
     MAX_SAMPLE_SPACE_ENTRIES entries.
     """

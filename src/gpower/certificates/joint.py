@@ -24,10 +24,10 @@ m), ZᵀΣZ. A constraint in `CONSTRAINTS`, by name, has ``compute_violation(S, 
 S, (q, q), and loadings Z, (q, m), over the same q variables.
 
 ``wide_data_bounds.select_candidates(operator, support)`` returns `S`, Σ plus shift·I over the variables of largest
-variance, its `shift`, and `floor`, zero if these are all n variables in order. ``compute_full_spectrum(operator)`` returns all
-eigenvalues of Σ, increasing, maybe without some zeros, or None for a large matrix; ``eigenvalue_rounding_error(w)``
-bounds the rounding error of each. ``trace_profile(variances, k)``, (min(k, n) + 1,), has the sums of the largest
-variances, from zero.
+variance, its `shift`, and `floor`, zero if these are all n variables in order. ``compute_full_spectrum(operator)``
+returns all eigenvalues of Σ, increasing, maybe without some zeros, or None for a large matrix;
+``eigenvalue_rounding_error(w)`` bounds the rounding error of each. ``trace_profile(variances, k)``, (min(k, n) + 1,),
+has the sums of the largest variances, from zero.
 
 ``start_from_heuristic(operator, k, tol, clock)`` returns the state of a component of k variables without bounds;
 ``add_cheap_bounds(state, clock)`` yields it after each bound, at least once; ``add_row_bound(state, clock)`` returns it

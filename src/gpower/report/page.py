@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.text import format_percent
-from gpower.report import formatting
+from gpower.report import formatting, sentences
 from gpower.report.charts import (
     import_bokeh,
     make_charts,

@@ -268,7 +268,8 @@ def _solve_problem(context: StartContext, gamma: Array, spec: FitSpec) -> Compon
     The problem and the norms of `context`, and the start and the penalty of `spec`, are those of the screened columns.
     `gamma`, (m,), float64, is absolute; NaN for a sparsity without γ. It is only reported, except that
     `gpower.solvers.joint.penalized_block` makes the penalties of single units from it: the problem has its level
-    already, unless the level is sought (`MinCardinality`, `CalibratedPenalty`). The loadings of the result are not oriented.
+    already, unless the level is sought (`MinCardinality`, `CalibratedPenalty`). The loadings of the result are not
+    oriented.
     """
     problem = context.problem
     if isinstance(spec.sparsity, MinCardinality):
