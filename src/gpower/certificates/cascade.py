@@ -175,9 +175,10 @@ def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -
     """Return the state, without bounds, of the best component that the solver finds.
 
     Its support has exactly k ≥ 1 variables, or all n if k > n: the non-zeros of the solver, and those of largest
-    variance if the solver uses fewer. After Ctrl-C it is the best component on the k variables of largest variance (of
-    equal ones the first). The clock is not read, and its callback not called; Ctrl-C expires it. The result is the same
-    at every call, as starts are drawn with a fixed seed.
+    variance if the solver uses fewer; other variables would not do, because the candidates of the state are sure to
+    contain its non-zeros and the variables of largest variance only. After Ctrl-C it is the best component on the k
+    variables of largest variance (of equal ones the first). The clock is not read, and its callback not called; Ctrl-C
+    expires it. The result is the same at every call, as starts are drawn with a fixed seed.
     """
     order = np.argsort(-operator.column_norms, kind="stable")
     support = order[:k]
@@ -185,7 +186,7 @@ def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -
         spec = FitSpec(ExactCardinality(levels=(k,)))
         # `Z` of the result is (n, 1), in float64 on the host, and zero if the matrix is zero up to rounding.
         nonzeros = np.flatnonzero(solve_component(operator, spec, np.random.RandomState(0)).Z[:, 0])
-        rest = np.setdiff1d(order, nonzeros, assume_unique=True)  # any will do: more variables never explain less
+        rest = np.setdiff1d(order, nonzeros, assume_unique=True)  # more variables never explain less
         support = np.append(nonzeros, rest[: k - nonzeros.size])
     support = np.sort(support)
     return BoundState.from_loadings(operator, solve_on_support(operator, support), k, tol, support)

@@ -226,7 +226,9 @@ class SupportRules:
         """Return an upper bound on the number of variables of a single unit, with one fractional group.
 
         These rules have one column; `budget`, not negative, is what the required groups leave of the maximum cost.
-        Groups are taken by increasing cost per variable, required groups first, at no cost to the budget.
+        Groups are taken by increasing cost per variable, required groups first, at no cost to the budget. At a budget
+        below the cost of the first group the result is the size of the largest group, because callers take zero for an
+        unknown number. They use the result as the size of working sets only, so that costs need no tolerance here.
         """
         sizes = self.group_sizes[:, 0]
         cost = np.where(self.required, 0, self.group_costs)[:, 0]
