@@ -433,6 +433,10 @@ def _find_missing_columns(
 ) -> Array:
     """Return the columns outside W that would be active in a component, nearly active, or that its γ depends on.
 
+    In a sequence the weights have no effect: C and γ are those of weight one, whatever `spec.mu` is.
+    ``select_working_set(penalty, C, T, min_size, max_size)`` gives increasing column indices, in and outside W: the
+    active ones and the next by correlation, between these sizes.
+
     Parameters
     ----------
     spec : FitSpec
