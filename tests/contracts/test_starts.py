@@ -333,7 +333,8 @@ def test_scores_of_columns_are_sums_over_all_pairs():
     A, norms_sq = A[:, order], norms_sq[order]
     squares = (A.T @ A / np.sqrt(norms_sq)) ** 2
     for threshold in (0.01, 1.0, 10.0):
-        found = column_screening._sum_excess_correlations(A, threshold, norms_sq, 12)
+        operator = as_operator(A, center=False, reduce_tall=False)[0]
+        found = column_screening._sum_excess_correlations(operator, np.arange(30), threshold, norms_sq, 12)
         np.testing.assert_allclose(found, np.maximum(squares - threshold, 0).sum(axis=0)[:12], atol=1e-12)
 
 

@@ -85,8 +85,8 @@ def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, name, memory):
     result = gpower("fit", STORES[name](tmp_path), "-k", "auto", "--folds", 3, "--memory", memory, "--json")
     expected = search_in_memory(name == "h5ad")
     np.testing.assert_allclose(json.loads(result.stdout)["components_"], expected.components_, atol=1e-8)
-    choices = re.search(r"in 3 folds: (.*?)[.] They have", result.stderr)[1]
-    numbers = [int(number) for number in re.findall(r"(?:^|, )(\d+)", choices)]
+    choices = re.search(r"numbers? of variables, (.*?), w\w+ chosen by cross-validation in 3 folds", result.stderr)[1]
+    numbers = [int(number) for number in re.findall(r"(\d+) \(", choices)]
     assert numbers == expected.best_params_["cardinality"]
 
 

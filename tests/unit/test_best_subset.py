@@ -37,7 +37,7 @@ def test_data_are_centred_and_of_any_width():
 
 
 def test_wide_data_are_searched_on_the_variables_that_can_matter(monkeypatch):
-    from gpower.certificates import candidates as module
+    from gpower.certificates import wide_data_bounds as module
 
     planted = make_planted_components(40, 200, [6], [15.0], random_state=0)
     whole = best_subset(planted.X, cardinality=6)[1]
