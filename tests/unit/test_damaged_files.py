@@ -349,7 +349,14 @@ class TestOurOwn:
 
     @pytest.mark.parametrize(
         ("name", "other"),
-        [("0:Z", np.ones((3, 1))), ("generator", np.ones(5)), ("1:gamma", None), ("mean", np.ones(2))],
+        [
+            ("0:Z", np.ones((3, 1))),
+            ("0:Z", np.full((X.shape[1], 1), np.nan)),
+            ("1:Z", np.full((X.shape[1], 1), 7.0)),
+            ("generator", np.ones(5)),
+            ("1:gamma", None),
+            ("mean", np.ones(2)),
+        ],
     )
     def test_checkpoints_are_checked(self, tmp_path, name, other):
         path = tmp_path / "fit.npz"

@@ -31,6 +31,8 @@ from gpower.solvers.sequential import SolverState, solve_all_components
 from gpower.validation.params import resolve_solver
 from gpower.validation.prepare import PreparedData
 
+#: Largest absolute loading of a unit component, with room for rounding in single precision.
+MAX_LOADING = 1 + 1e-3
 #: Relative difference of means, norms and products up to which two matrices count as the same data.
 SAME_DATA_TOLERANCE = 1e-8
 _RESULT_ARRAYS = ("Z", "gamma", "objective", "gap", "n_iter", "converged")
@@ -171,6 +173,8 @@ class Checkpoint:
         result_arrays = {name: arrays[f"{i}:{name}"] for name in _RESULT_ARRAYS}
         shapes = dict.fromkeys(_RESULT_ARRAYS, "u") | {"Z": "nu", "mean": "n"}
         check_array_shapes(self.path, result_arrays | {"mean": arrays["mean"]}, shapes)
+        if not np.all(np.abs(result_arrays["Z"]) <= MAX_LOADING):  # also of NaN
+            raise ValueError(f"component {i + 1} has loadings that are not numbers between −1 and 1")
         return ComponentResult(**result_arrays, notes=tuple(map(str, notes)), ascent_loadings=arrays.get(f"{i}:end"))
 
     def _is_same_data(self, arrays: Mapping[str, Array]) -> bool:
