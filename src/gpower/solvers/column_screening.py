@@ -105,7 +105,7 @@ def subsample_operator(operator: Operator) -> Operator:
     n_samples = max(1, min(n_samples, compute_max_extra_entries(operator) // n))
     rows = np.unique(np.linspace(0, p - 1, min(n_samples, p)).astype(np.intp))
     fits_float32 = 1 / MAX_FLOAT32_NORM < max_or_zero(operator.column_norms) < MAX_FLOAT32_NORM
-    B = operator.get_rows(rows).astype(np.float32 if fits_float32 else operator.dtype, "F", copy=False)  # (r, n)
+    B = operator.get_rows(rows).astype(np.float32 if fits_float32 else operator.dtype, order="F")  # (r, n), a copy
     # Scale to the norms over all samples: norms that vary by chance would hide differences between correlations.
     norms = operator.column_norms.astype(B.dtype)
     for start in range(0, n, NORM_BLOCK_COLUMNS):  # few at a time: a norm takes a copy
