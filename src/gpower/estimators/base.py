@@ -249,7 +249,9 @@ class SparsePCAEstimator(
         """Compute the share of the variance of X that is retained in the span of the components, between 0 and 1.
 
         A projection of X on the components keeps this share and loses the rest. `explained_variance_ratio_` is smaller:
-        it counts the variance of the scores, and of correlated scores only the uncorrelated part.
+        it counts the variance of the scores, and of correlated scores only the uncorrelated part. The share grows with
+        every variable, so scikit-learn's `GridSearchCV` over `cardinality` takes the largest number by this score:
+        pass `gpower.model_selection.score_sparseness` as its ``scoring``, or use `GPowerCV`.
 
         Parameters
         ----------

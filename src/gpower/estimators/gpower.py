@@ -33,8 +33,8 @@ class GPower(SparsePCAEstimator):
     Each component is a unit vector of loadings with few non-zeros. Set how many with `cardinality`, or weigh sparsity
     against variance with `gamma`.
 
-    The parameters come in three groups. From `n_components` to `deflation` they say what to find, from `covariance` to
-    `missing` what the data are, and from `n_init` on how to search and what to report.
+    The parameters come in three groups: what to find (from `n_components` to `deflation`), what the data are (from
+    `covariance` to `balance`), and how to search and what to report (from `n_init` on).
 
     Parameters
     ----------
@@ -44,10 +44,9 @@ class GPower(SparsePCAEstimator):
     cardinality : int, float or sequence of these, optional
         Exact number of non-zero loadings, for all components or one per component. If neither this nor `gamma`,
         `budget` or `l1_bound` is given, it is ten, or a third of the variables if there are fewer than thirty;
-        `GPowerCV` chooses a number from the data. With ``penalty="l0"`` the
-        constrained problem is solved; with ``penalty="l1"`` gamma is calibrated until that many variables are active. A
-        number between 0 and 1 is a share of variance: use the fewest variables with which a component explains that
-        share of the variance that an unrestricted component would explain at that step.
+        `GPowerCV` chooses a number from the data. With ``penalty="l1"``, gamma is calibrated until that many variables
+        are active. A number between 0 and 1 is a share of variance: use the fewest variables with which a component
+        explains that share of the variance that a component of all variables would explain at that step.
     gamma : float or sequence of float, optional
         Penalty as a fraction in [0, 1) of its largest useful value, instead of `cardinality`; such as 0.01 (l0), or
         0.1 (l1), which is the default with ``penalty="l1"``.

@@ -132,8 +132,8 @@ def choose_point(scores: Array, rule: str) -> ChosenPoint:
 def score_sparseness(estimator: Any, X: object, y: object = None) -> float:
     """Return the share of the variance of X that a fitted model explains, times its share of zero loadings.
 
-    A scorer for scikit-learn's `GridSearchCV`: with the model's own `score` a search over `cardinality` takes the
-    largest number, because more variables explain more.
+    Use it as the scorer of scikit-learn's `GridSearchCV`: by the model's own `score` a search over `cardinality` takes
+    the largest number, because more variables explain more.
 
     Parameters
     ----------
