@@ -649,7 +649,7 @@ class TestDemo:
             "note: no picture. Pictures need matplotlib: pip install matplotlib."
         ] * 2 + [
             "note: no report. A report needs bokeh, jinja2, matplotlib and openpyxl: "
-            "pip install bokeh jinja2 matplotlib openpyxl."
+            'pip install "bokeh>=3.6,<4" jinja2 matplotlib openpyxl.'
         ]
 
 

@@ -5,6 +5,7 @@ from importlib import metadata
 import numpy as np
 import pytest
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 from gpower._utils import optional
 
@@ -17,8 +18,8 @@ def rows_by_package(gpower):
 def test_every_declared_package_is_examined(gpower):
     declared = [Requirement(line) for line in metadata.requires("gpower")]
     rows = rows_by_package(gpower)
-    assert {(row["package"], f">={row['least']}") for row in rows.values() if row["least"]} == {
-        (requirement.name, str(requirement.specifier)) for requirement in declared
+    assert {(row["package"], SpecifierSet(row["versions"])) for row in rows.values() if row["versions"]} == {
+        (requirement.name, requirement.specifier) for requirement in declared
     }
     assert rows["numpy"]["found"] == np.__version__
     assert rows["numpy"]["remedy"] == ""
@@ -30,7 +31,7 @@ def test_missing_old_or_broken_packages_come_with_a_remedy(gpower, monkeypatch):
     def found(package):
         if package == "zarr":
             raise metadata.PackageNotFoundError(package)
-        return "1.0.2rc1" if package == "h5py" else version(package)
+        return {"h5py": "1.0.2rc1", "bokeh": "4.0"}.get(package) or version(package)
 
     def loaded(name):
         if name == "matplotlib":
@@ -42,6 +43,7 @@ def test_missing_old_or_broken_packages_come_with_a_remedy(gpower, monkeypatch):
     rows = rows_by_package(gpower)
     assert (rows["zarr"]["found"], rows["zarr"]["remedy"]) == ("", "pip install --upgrade zarr")
     assert (rows["h5py"]["found"], rows["h5py"]["remedy"]) == ("1.0.2rc1", "pip install --upgrade h5py")
+    assert (rows["bokeh"]["found"], rows["bokeh"]["remedy"]) == ("4.0", 'pip install --upgrade "bokeh>=3.6,<4"')
     assert "libfreetype.so.6" in rows["matplotlib"]["remedy"]
     assert rows["scipy"]["remedy"] == ""
     monkeypatch.setenv("COLUMNS", "80")

@@ -36,7 +36,7 @@ def test_addresses_of_the_repository_agree(name):
 
 
 def test_the_conda_recipe_has_the_requirements_of_the_package():
-    lines = re.findall(r"- ([\w-]+) (>=[\d.]+)$", text("recipe/meta.yaml"), re.MULTILINE)
+    lines = re.findall(r"- ([\w-]+) (>=[\d.]+(?:,<[\d.]+)?)$", text("recipe/meta.yaml"), re.MULTILINE)
     asked = {name + least for name, least in lines if not name.startswith("hatch")}
     extras = PROJECT["optional-dependencies"]
     declared = {*PROJECT["dependencies"], *(line for name in extras if name != "all" for line in extras[name])}

@@ -195,7 +195,9 @@ class TestRefused:
 
     def test_missing_packages_are_named(self, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "bokeh", None)
-        with pytest.raises(ImportError, match=r"A report needs bokeh.*: pip install bokeh jinja2 matplotlib openpyxl"):
+        with pytest.raises(
+            ImportError, match=r'A report needs bokeh.*: pip install "bokeh>=3.6,<4" jinja2 matplotlib openpyxl'
+        ):
             html_report(MODEL, DATA.X, tmp_path / "report.html")
         assert list(tmp_path.iterdir()) == []
 

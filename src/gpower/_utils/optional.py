@@ -32,17 +32,32 @@ def import_optional(module: str, extra_name: str, message_start: str, packages: 
         return import_module(module)
     except ImportError:
         packages = packages or module.partition(".")[0]
-        command = " ".join(["pip install", *(each.package for each in read_requirements() if each.extra == extra_name)])
+        required = (each.pip_argument for each in read_requirements() if each.extra == extra_name)
+        command = " ".join(["pip install", *required])
         raise ImportError(f"{message_start} {packages}: {command}.") from None
 
 
 @dataclass(frozen=True)
 class Requirement:
-    """A dependency from the package metadata: name, smallest version, and extra ("" for a core dependency)."""
+    """A dependency from the package metadata: name, versions, and extra ("" for a core dependency).
+
+    Versions from `max_version` on are too new ("" if there is no such version).
+    """
 
     package: str
     min_version: str
     extra: str = ""
+    max_version: str = ""
+
+    @property
+    def versions(self) -> str:
+        """Return the accepted versions, for instance ">=3.6,<4"."""
+        return f">={self.min_version}" + f",<{self.max_version}" * bool(self.max_version)
+
+    @property
+    def pip_argument(self) -> str:
+        """Return what `pip install` is called with, for instance ``"bokeh>=3.6,<4"`` with its quotes."""
+        return f'"{self.package}{self.versions}"' if self.max_version else self.package
 
     @property
     def installed_version(self) -> str:
@@ -60,8 +75,10 @@ class Requirement:
 
     @property
     def is_met(self) -> bool:
-        """Return whether the package is installed and new enough."""
-        return _parse_version(self.installed_version) >= _parse_version(self.min_version)
+        """Return whether the package is installed in an accepted version."""
+        version = _parse_version(self.installed_version)
+        too_new = self.max_version and version >= _parse_version(self.max_version)
+        return version >= _parse_version(self.min_version) and not too_new
 
     def find_import_error(self) -> str:
         """Import the package and return the error as text, or "" if there is none."""
@@ -81,9 +98,12 @@ def read_requirements() -> Iterator[Requirement]:
     ['numpy', 'scikit-learn', 'scipy']
     """
     for line in metadata.requires("gpower") or []:
-        match = re.match(r"([\w.-]+)[^>]*>=([\d.]+)(?:.*extra == ['\"](.+?)['\"])?", line)
-        if match and match[3] != "all":
-            yield Requirement(match[1], match[2], match[3] or "")
+        requirement, _, condition = line.partition(";")
+        package = re.search(r"^[\w.-]+", requirement)
+        least, most = re.search(r">=([\d.]+)", requirement), re.search(r"<([\d.]+)", requirement)
+        extra = re.search(r"extra == ['\"](.+?)['\"]", condition)
+        if package and least and not (extra and extra[1] == "all"):
+            yield Requirement(package[0], least[1], extra[1] if extra else "", most[1] if most else "")
 
 
 def _parse_version(version: str) -> tuple[int, ...]:

@@ -53,13 +53,13 @@ def _check_requirement(requirement: Requirement) -> dict[str, str]:
     """Return a package with its versions and a remedy, which is "" if the package is installed and can be imported."""
     remedy = ""
     if not requirement.is_met:
-        remedy = f"pip install --upgrade {requirement.package}"
+        remedy = f"pip install --upgrade {requirement.pip_argument}"
     elif import_error := requirement.find_import_error():
         remedy = f"cannot be imported, reinstall it ({import_error})"
     return {
         "for": _FEATURE_BY_EXTRA.get(requirement.extra, requirement.extra),
         "package": requirement.package,
-        "least": requirement.min_version,
+        "versions": requirement.versions,
         "found": requirement.installed_version,
         "remedy": remedy,
     }
@@ -67,7 +67,8 @@ def _check_requirement(requirement: Requirement) -> dict[str, str]:
 
 def _check_device_package(package: str, feature: str) -> dict[str, str]:
     """Return a package in the form of `_check_requirement`, without versions and remedy."""
-    return {"for": feature, "package": package, "least": "", "found": "yes" if find_spec(package) else "", "remedy": ""}
+    found = "yes" if find_spec(package) else ""
+    return {"for": feature, "package": package, "versions": "", "found": found, "remedy": ""}
 
 
 def _list_blas_libraries() -> list[str]:
@@ -83,8 +84,8 @@ def _print_installation(console: Console, content: dict[str, object], packages: 
     """Print versions and libraries as lines, packages as a table, and the remedies below it, unwrapped."""
     for name, value in content.items():
         print_line(console, f"{name:<8} {_format_setting(value)}")
-    headings = ("for", "package", "at least", "found")
-    rows = ([row["for"], row["package"], row["least"], row["found"] or "no"] for row in packages)
+    headings = ("for", "package", "versions", "found")
+    rows = ([row["for"], row["package"], row["versions"], row["found"] or "no"] for row in packages)
     print_rows(console, headings, rows, left=headings)
     for line in dict.fromkeys(f"{row['package']}: {row['remedy']}" for row in packages if row["remedy"]):
         print_line(console, line)
