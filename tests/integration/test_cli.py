@@ -647,10 +647,7 @@ class TestDemo:
         assert "Picture" not in result.stdout
         assert result.stderr.splitlines() == [
             "note: no picture. Pictures need matplotlib: pip install matplotlib."
-        ] * 2 + [
-            "note: no report. A report needs bokeh, jinja2, matplotlib and openpyxl: "
-            "pip install bokeh jinja2 matplotlib openpyxl."
-        ]
+        ] * 2 + ["note: no report. A report needs bokeh, jinja2 and matplotlib: pip install bokeh jinja2 matplotlib."]
 
 
 class TestProcess:

@@ -16,7 +16,7 @@ from gpower.report.optional_packages import import_for_report
 from gpower.report.samples import ReportSamples
 from gpower.report.sentences import format_axis_label
 
-#: Colours of groups: those of the static figures, with a blue and a grey that show on light and dark backgrounds.
+#: Colours of groups: those of the figures, with a blue and a grey that show on light and dark backgrounds.
 PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"
 GROUP_COLOURS = (PAGE_BLUE, *COLOURS[1:6], PAGE_GREY)
 #: Markers of groups. Bokeh's diamond is narrow and half as large as the others, so that it is not among them.

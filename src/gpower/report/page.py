@@ -23,7 +23,6 @@ from gpower.report.charts import (
     serialize_charts,
 )
 from gpower.report.content import PathPoint, ReportContent
-from gpower.report.excel import encode_workbook
 from gpower.report.optional_packages import import_for_report
 from gpower.report.static_figures import draw_static_figures
 
@@ -79,7 +78,6 @@ def render_page(contents: ReportContent, title: str) -> str:
             samples=contents.samples,
             colourings=_list_colourings(contents),
             pictures=draw_static_figures(contents),
-            workbook=encode_workbook(contents),
             sentences=sentences,
             pairs=_list_component_pairs(contents),
             today=date.today().isoformat(),
