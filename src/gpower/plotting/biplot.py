@@ -11,7 +11,7 @@ from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.labels import MAX_LABELLED_VARIABLES, place_labels
+from gpower.plotting.labels import name_points
 from gpower.plotting.model_data import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
@@ -81,7 +81,7 @@ def plot_biplot(
     line_scale = _compute_line_scale(scores, loadings[shown])
     tips = line_scale * loadings[shown]
     colours = [style.BLACK] * shown.size
-    line_points = _draw_variable_lines(panel, tips, colours)
+    blocked = _draw_variable_lines(panel, tips, colours)
     points = np.vstack([scores, tips, [[0.0, 0.0]]])
     margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
@@ -90,17 +90,15 @@ def plot_biplot(
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
     style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    shown_names = [names[i] for i in shown]
-    places = {"blocked_points": line_points, "avoided_points": scores}
-    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
+    order = np.arange(shown.size)
+    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked, avoided=scores)
     return panel
 
 
 def _compute_line_scale(scores: Array, loadings: Array) -> float:
     """Return the factor that scales the longest line to 95 % of the largest score."""
-    max_scores = np.abs(scores).max(axis=0, initial=0)
-    max_loadings = np.abs(loadings).max(axis=0, initial=0)
-    ratios = [0.95 * s / z for s, z in zip(max_scores, max_loadings, strict=True) if s > 0 and z > 0]
+    largest = (np.abs(values).max(axis=0, initial=0) for values in (scores, loadings))
+    ratios = [0.95 * s / z for s, z in zip(*largest, strict=True) if s > 0 and z > 0]
     return float(min(ratios, default=1.0))
 
 
@@ -114,24 +112,6 @@ def _draw_variable_lines(axes: Panel, tips: Array, colours: Sequence[str]) -> Ar
     axes.add_collection(LineCollection([[(0, 0), tuple(tip)] for tip in tips], colors=colours, linewidths=0.8))
     axes.scatter(tips[:, 0], tips[:, 1], s=16, c=colours, edgecolors="white", linewidths=0.5, zorder=3)
     return np.vstack([share * tips for share in np.linspace(0.05, 1, 24)])
-
-
-def _name_largest_variables(
-    axes: Panel, tips: Array, loadings: Array, names: Sequence[str], colours: Sequence[str], **places: Array
-) -> None:
-    """Write the names of the variables of largest loadings, (n_variables, 2), next to their tips, and count the others.
-
-    `places` are the points that `place_labels` does not cover, or avoids.
-    """
-    largest = rank_nonzero_by_size(np.abs(loadings).max(axis=1))[:MAX_LABELLED_VARIABLES].tolist()
-    place_labels(
-        axes,
-        tips[largest],
-        [names[i] for i in largest],
-        [colours[i] for i in largest],
-        **places,
-        n_unlabelled=len(tips) - len(largest),
-    )
 
 
 def plot_correlation_circle(
@@ -191,7 +171,7 @@ def plot_correlation_circle(
     _draw_correlation_circles(panel)
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
-    line_points = _draw_variable_lines(panel, tips, colours)
+    blocked = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
     style.label_axes(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
@@ -201,9 +181,8 @@ def plot_correlation_circle(
     n_shown, n_used = len(shown), len(used)
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     style.set_left_title(panel, f"Correlations of {selection} variables in use")
-    shown_names = [names[i] for i in shown]
-    places = {"blocked_points": line_points, "avoided_points": tips}
-    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
+    order = rank_nonzero_by_size(np.abs(loadings[shown]).max(axis=1))
+    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked)
     return panel
 
 
