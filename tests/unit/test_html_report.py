@@ -181,7 +181,7 @@ class TestRefused:
         with pytest.raises(ValueError, match="the SparsityPath is of 1 components, but the model has 3"):
             collect(MODEL, DATA.X, path)
         again = stability_selection(DATA.X[:, :40], n_components=3, cardinality=2, n_subsamples=2)
-        with pytest.raises(ValueError, match="one is of 40 variables, but the model has 150"):
+        with pytest.raises(ValueError, match="the Stability is of 40 variables, but the model has 150"):
             collect(MODEL, DATA.X, again)
 
     @pytest.mark.parametrize("which", ["sample_names", "feature_names"])

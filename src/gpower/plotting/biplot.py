@@ -161,6 +161,8 @@ def plot_correlation_circle(
     >>> axes.get_ylabel()
     'Component 2, the part uncorrelated with component 1'
     """
+    from matplotlib.patches import Circle
+
     pair = check_component_pair(components, len(model.components_))
     loadings = np.asarray(to_numpy(model.components_), np.float64)[pair].T
     names = style.resolve_variable_names(model, feature_names, len(loadings))
@@ -168,7 +170,11 @@ def plot_correlation_circle(
     used = np.flatnonzero(loadings.any(axis=1))
     shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
     panel = style.get_single_panel(axes, 5.6, 5.6)
-    _draw_correlation_circles(panel)
+    for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):  # all and half of a variance explained
+        panel.add_patch(Circle((0, 0), radius, fill=False, edgecolor=colour, linewidth=0.9))
+    panel.axhline(0, color="0.7", linewidth=0.7)
+    panel.axvline(0, color="0.7", linewidth=0.7)
+    panel.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
     blocked = _draw_variable_lines(panel, tips, colours)
@@ -204,14 +210,3 @@ def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Ar
             C = C - np.outer(C[:, j], gram[j] / gram[j, j])
             gram = gram - np.outer(gram[j], gram[j]) / gram[j, j]
     return correlations / np.where(norms > 0, norms, 1.0)[:, None]
-
-
-def _draw_correlation_circles(axes: Panel) -> None:
-    """Draw the circles of radius 1 and √½, on which both components explain all or half of a variance, and the axes."""
-    from matplotlib.patches import Circle
-
-    for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):
-        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=colour, linewidth=0.9))
-    for draw in (axes.axhline, axes.axvline):
-        draw(0, color="0.7", linewidth=0.7)
-    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")

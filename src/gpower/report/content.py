@@ -188,6 +188,11 @@ class ReportContent:
                 points.append(PathPoint(cardinality, *shares, self._name_loadings(path.components(i).toarray())))
         return sorted(points, key=lambda point: point.mean_cardinality)
 
+    @property
+    def path_start_index(self) -> int:
+        """Return the index of the model among the points of the path."""
+        return next(i for i, point in enumerate(self.path_points) if point.is_model)
+
     def _name_loadings(self, components: Array) -> tuple[dict[str, float], ...]:
         """Return the largest loadings of each component at a point of a path by variable, largest first."""
         return tuple(
@@ -236,7 +241,9 @@ def collect_content(
     used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
     data_warnings = _check_same_samples(bare_model, matrix, used)
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
-    row_names = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
+    index = getattr(X, "index", None)
+    index = [f"s{i}" for i in range(table.shape[0])] if index is None or callable(index) else map(str, index)
+    row_names = list(index) if sample_names is None else sample_names
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
         samples = samples.anonymise(omitted)
@@ -291,12 +298,6 @@ def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> S
     if len(names) != n:
         raise ValueError(f"feature_names has {len(names)} entries, but there are {n} variables.")
     return make_names_unique([str(name) for name in names])
-
-
-def _read_sample_names(X: Any, n_samples: int) -> list[str]:
-    """Return the index of a frame as names, or s0, s1, …."""
-    index = getattr(X, "index", None)
-    return [f"s{i}" for i in range(n_samples)] if index is None or callable(index) else [str(name) for name in index]
 
 
 def _make_components(
