@@ -110,8 +110,8 @@ def test_names_in_choices_and_legends(page, report_file):
 def test_pictures_are_valid_images(open_page, report_file):
     page = open_page(report_file["file"], ready=False, java_script_enabled=False)
     pictures = page.locator("figure img")
-    assert pictures.count() == 5  # two of them heat maps
-    for i in range(5):
+    assert pictures.count() == 2  # heat maps
+    for i in range(2):
         page.wait_for_timeout(50)
         assert pictures.nth(i).bounding_box()["height"] > 100  # an invalid image is shown as an icon
 
@@ -126,13 +126,6 @@ def test_names_in_files(page):
     assert "'＝full; '=width" not in names  # the apostrophe follows the separator of the cells
     assert "'＝full;' =width" in names
     assert not any(name.startswith(("=", "+", "-", "@", "＝")) for name in names)
-    openpyxl = pytest.importorskip("openpyxl")
-    with page.expect_download() as download:
-        page.get_by_role("link", name="Excel").click()
-    book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
-    cells = {cell.value: cell.data_type for sheet in book for row in sheet.iter_rows() for cell in row}
-    assert cells["=cmd|' /C calc'!A0"] == "s"
-    assert "f" not in cells.values()
 
 
 def test_the_security_policy_blocks_injected_elements(browser, report_file):

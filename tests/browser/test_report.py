@@ -251,24 +251,6 @@ class TestTables:
         expected = case["model"].loadings(case["data"].feature_names)[2]
         assert {row["variable"]: float(row["loading"]) for row in rows} == expected
 
-    def test_the_workbook_has_everything(self, page, case):
-        openpyxl = pytest.importorskip("openpyxl")
-        with page.expect_download() as download:
-            page.get_by_role("link", name="Excel").click()
-        book = openpyxl.load_workbook(io.BytesIO(download.value.path().read_bytes()))
-        assert book.sheetnames == ["components", "loadings", "scores", "gene sets", "metadata"]
-        rows = list(book["loadings"].values)[1:]
-        expected = [loading for named in case["model"].loadings() for loading in named.values()]
-        np.testing.assert_allclose([row[2] for row in rows], expected, rtol=1e-14)
-        scores = np.array([row[1:4] for row in list(book["scores"].values)[1:]], float)
-        np.testing.assert_allclose(scores, case["scores"], rtol=1e-12)
-        heads, *rows = book["scores"].values
-        assert [row[heads.index("status")] for row in rows] == case["metadata"]["status"].tolist()
-        found = {(row[0], row[1]) for row in list(book["gene sets"].values)[1:]}
-        assert found == {(each["component"], each["gene_set"]) for each in case["sets"].records() if each["enriched"]}
-        related = {(row[0], row[1]): row[3] for row in list(book["metadata"].values)[1:]}
-        assert related[1, "age"] == pytest.approx(stats.spearmanr(case["scores"][:, 0], case["metadata"]["age"])[0])
-
 
 def test_the_slider_walks_the_path(page, case):
     slider, path = page.locator("#point"), case["path"]
@@ -331,24 +313,18 @@ class TestReaders:
         assert colours[0][0] != colours[1][0]
         assert colours[0][1] != colours[1][1]
 
-    def test_without_javascript_tables_and_pictures_are_there(self, open_page, case):
+    def test_without_javascript_there_are_tables_and_a_note(self, open_page, case):
         page = open_page(case["file"], ready=False, java_script_enabled=False)
         assert page.locator("#t-loadings tbody tr").count() == 19
         assert page.locator("#t-samples tbody tr").first.is_visible()
-        pictures = page.locator("figure img")
-        assert pictures.count() == 5 + len(page.locator("figure.heatmap").all()) > 5
-        for i in range(5):
-            assert pictures.nth(i).is_visible()
-            assert pictures.nth(i).get_attribute("alt")
-            assert pictures.nth(i).bounding_box()["height"] > 100
+        assert page.get_by_text("The charts of this page need JavaScript").is_visible()
         for hidden in ("#across", "#point", ".csv >> nth=0", "#chart-scores"):
             assert not page.locator(hidden).is_visible()
-        assert page.get_by_role("link", name="Excel").is_visible()
 
-    def test_print_shows_static_pictures(self, page):
+    def test_print_shows_the_charts_but_no_control(self, page):
         page.emulate_media(media="print")
-        assert page.locator("figure.still").first.is_visible()
-        for hidden in ("#chart-scores", "nav", "#across", ".csv >> nth=0"):
+        assert page.locator("#chart-scores").is_visible()
+        for hidden in ("nav", "#across", ".csv >> nth=0"):
             assert not page.locator(hidden).is_visible()
         assert page.pdf().startswith(b"%PDF")
 

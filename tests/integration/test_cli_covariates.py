@@ -125,7 +125,7 @@ def test_covariates_of_a_covariance_are_its_variables(gpower, files):
 
 
 def test_pictures_and_reports_show_the_rest(gpower, files):
-    for package in ("bokeh", "jinja2", "openpyxl"):
+    for package in ("bokeh", "jinja2"):
         pytest.importorskip(package)
     GPower(2, cardinality=4).fit(X, covariates=COVARIATES, batch=PLATE).save("model.npz")
     given = ["model.npz", "genes.csv", "--metadata", "samples.csv", "--batch", "plate"]

@@ -27,7 +27,7 @@ from gpower.cli.commands import path as path_module  # noqa: E402
 from gpower.cli.console import OutputSink  # noqa: E402
 from gpower.cli.flag_parsers import find_option_spec  # noqa: E402
 from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
-from gpower.cli.shared_flags import READ_TABLE_FLAGS  # noqa: E402
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups  # noqa: E402
 
 EXPRESSION = load_planted_expression()
 SOURCES = {
@@ -155,7 +155,9 @@ class TestNewCommand:
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
 
         @command(reading=READ_TABLE_FLAGS)
-        def tally(sink: OutputSink, data: Path, *, reading: dict, unit: str = "cells", as_json: bool = False) -> None:
+        def tally(
+            sink: OutputSink, flags: FlagGroups, data: Path, *, unit: str = "cells", as_json: bool = False
+        ) -> None:
             """Count the cells of a table.
 
             Parameters
@@ -166,7 +168,7 @@ class TestNewCommand:
             as_json : bool
                 Print a number.
             """
-            table = read_table(data, transpose=reading["transpose"])
+            table = read_table(data, transpose=flags.reading["transpose"])
             count = table.X.size if unit == "cells" else len(table.X)
             sink.print_result(lambda: count, lambda console: console.print(f"{count} {unit}"))
 

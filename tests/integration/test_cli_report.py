@@ -7,7 +7,7 @@ from tests.command_line import assert_refused, write_csv
 from gpower import GPower, GPowerCV
 from gpower.datasets import load_planted_expression
 
-for package in ("typer", "rich", "bokeh", "jinja2", "matplotlib", "openpyxl"):
+for package in ("typer", "rich", "bokeh", "jinja2", "matplotlib"):
     pytest.importorskip(package)
 
 DATA = load_planted_expression()

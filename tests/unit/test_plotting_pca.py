@@ -24,7 +24,7 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.labels import count_crossed_labels, count_crossed_points
+from gpower.plotting.labels import count_crossed_points
 from gpower.plotting.style import set_left_title
 
 pytest.importorskip("matplotlib")
@@ -169,12 +169,6 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
     assert find_illegible_texts(axes) == []
-
-
-def test_lines_to_labels_avoid_other_labels():
-    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
-    labels = [np.array([40, -5, 60, 5.0]), np.array([-80, -5, -60, 5.0])]
-    assert count_crossed_labels(np.zeros(2), boxes, labels).tolist() == [1, 1, 0]
 
 
 def test_lines_to_labels_avoid_points():

@@ -14,7 +14,7 @@ from gpower._utils.optional import read_requirements
 from gpower.cli.command_files import CommandFiles
 from gpower.cli.console import command_context
 from gpower.cli.flags import HELP_PANELS, Flag, Flags, read_command_flags
-from gpower.cli.shared_flags import typed_params
+from gpower.cli.shared_flags import FlagGroups, typed_params
 
 CommandFunction = Callable[..., None]
 
@@ -58,11 +58,11 @@ def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction
     Parameters
     ----------
     **flag_groups
-        Flags that the function takes together, as one dictionary of values, in the parameter of that name.
+        Flags that the function takes together, as one dictionary of values, in an attribute of its parameter `flags`.
     """
 
     def register(function: CommandFunction) -> CommandFunction:
-        own_flags = read_command_flags(function, flag_groups)
+        own_flags = read_command_flags(function)
         own_names = inspect.signature(function).parameters.keys()
         flags = [flag for group in (*flag_groups.values(), own_flags) for flag in group.values()]
         flags.append(_DEBUG_FLAG)
@@ -74,9 +74,9 @@ def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction
             typed_params.set(frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE"))
             files = CommandFiles.from_values(function.__name__, values)
             with command_context(files, values) as sink:
-                grouped = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
+                groups = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
                 own_values = {name: value for name, value in values.items() if name in own_names}
-                function(sink, **own_values, **grouped)
+                function(sink, **own_values, **{"flags": FlagGroups(**groups)} if groups else {})
 
         context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
         parameters = [context_parameter, *(flag.to_parameter() for flag in flags)]

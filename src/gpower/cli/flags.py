@@ -64,13 +64,11 @@ FLAG_HELP = {
     "gamma": "Penalty, instead of -k: a fraction, from 0 to below 1, of the largest useful one; such as 0.01 with "
     "--penalty l0, or 0.1 with --penalty l1, which is then the default.",
     "gammas": "Penalties, instead of -k: fractions, from 0 to below 1, of the largest useful one.",
-    "penalty": "l0: penalise the number of variables; l1: the sum of the absolute loadings.",
     "positive": "Allow no negative loading; a component may then have fewer variables than -k.",
     "budget": "Largest sum of the weights of a component's variables, instead of -k.",
     "l1_bound": "Bound s of at least 1, instead of -k: the absolute loadings of a component sum to at most √s.",
     "variance": "l2: maximise the variance of the scores; l1: the sum of their absolute values, which outlying samples "
     "influence less.",
-    "n_jobs": "Number of parallel jobs.",
     "scale": "Divide by the standard deviations, which variables of different units need.",
     "center": "Subtract the means.",
     "covariance": "DATA is a covariance or correlation matrix.",
@@ -78,20 +76,12 @@ FLAG_HELP = {
     "balance": "Weight the samples so that the batches of --batch count equally.",
     "init": "largest_norm: start at the column of largest norm, as the paper does.",
     "solver": "paper: search exactly as the paper does, without the search options of gpower.",
-    "algorithm": "Work on the promising columns and check the others, or on the full matrix.",
     "refit": "What the loadings of a block's variables maximise: the sum of norms, or of squared norms (variance); "
     "none: keep those that chose the variables.",
     "local_search": "Improve the components by exchanging single variables.",
-    "acceleration": "Use momentum, with restarts, to converge in fewer steps.",
-    "accumulate_dtype": "float64: sum products of 32-bit data in 64 bits.",
-    "memory_limit": "Memory for data on disk, in bytes or as 2GB; by default a quarter of the free memory.",
-    "resume": "Continue from the file --checkpoint if it is of the same data and options.",
-    "random_state": "Seed of the random numbers.",
     "certify": "Also prove how far each component is from the best possible with as many variables, and how far all "
     "are together; up to ten seconds per component.",
     "verbose": "Also print a summary of the fit on one line.",
-    "header": "The first line of a text file holds names; by default it does if most of its cells are words.",
-    "transpose": "The file is variables × samples, such as genes × samples.",
     "key": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook.",
     "platform": "Table of the platform of a GEO series, which maps probes to genes.",
     "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
@@ -174,10 +164,10 @@ def read_library_flags(
     return {name: flag for name, flag in flags.items() if name in names and flag.option_spec is not None}
 
 
-def read_command_flags(command: Callable[..., None], flag_groups: Mapping[str, Flags]) -> Flags:
+def read_command_flags(command: Callable[..., None]) -> Flags:
     """Return the flags of a command's own parameters; those before the star are positional arguments."""
     _, *own = inspect.signature(command).parameters.items()  # the first is the sink
-    parameters = {name: each for name, each in own if name not in flag_groups}
+    parameters = {name: each for name, each in own if name != "flags"}
     defaults = {name: ... if each.default is each.empty else each.default for name, each in parameters.items()}
     docstring = inspect.getdoc(command) or ""
     own_help = {name: text for name, (_, text) in _parse_parameter_docs(docstring).items() if text}

@@ -4,9 +4,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import gpower
 from gpower._utils.text import format_names
 from gpower.cli.console import OutputSink
-from gpower.cli.shared_flags import OptionValues
+from gpower.cli.shared_flags import FlagGroups, OptionValues
 from gpower.cli.tables import InputTable, load_table
 
 if TYPE_CHECKING:
@@ -15,11 +16,10 @@ if TYPE_CHECKING:
 
 def load_model(path: Path) -> "SparsePCAEstimator":
     """Load a saved `GPower` or `GPowerCV`."""
-    from gpower import GPower, GPowerCV
     from gpower.io.model_file import read_model
 
     kind = read_model(path)[0]["class"]
-    estimators = {"GPower": GPower, "GPowerCV": GPowerCV}
+    estimators = {"GPower": gpower.GPower, "GPowerCV": gpower.GPowerCV}
     if kind not in estimators:
         raise ValueError(f"{path} contains a {kind}; this command takes a GPower or a GPowerCV model.")
     return estimators[kind].load(path)
@@ -28,7 +28,7 @@ def load_model(path: Path) -> "SparsePCAEstimator":
 def load_matching_table(
     model: "SparsePCAEstimator",
     data: Path,
-    reading: OptionValues,
+    flags: FlagGroups,
     sink: OutputSink,
     missing: str | None = None,
     allow_absent_unused: bool = False,
@@ -46,7 +46,7 @@ def load_matching_table(
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
     data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
     data_params["scale"] = True  # no hint at another scale, which the fit has decided
-    loaded = _load_model_columns(model, data, reading, data_params, sink)
+    loaded = _load_model_columns(model, data, FlagGroups(reading=flags.reading, options=data_params), sink)
     if loaded.storage == "memory":
         if allow_absent_unused and not loaded.is_covariance:
             _drop_absent_variables(model, set(loaded.table.feature_names or ()), sink)
@@ -58,14 +58,12 @@ def load_matching_table(
     return loaded
 
 
-def _load_model_columns(
-    model: "SparsePCAEstimator", data: Path, reading: OptionValues, data_params: OptionValues, sink: OutputSink
-) -> InputTable:
+def _load_model_columns(model: "SparsePCAEstimator", data: Path, flags: FlagGroups, sink: OutputSink) -> InputTable:
     """Read a table without those columns that cannot be read and are not variables of the model."""
     from gpower.datasets import TableError
 
     try:
-        return load_table(data, reading, data_params, sink)
+        return load_table(data, flags, sink)
     except TableError as error:
         unreadable = error.options.get("drop")
         if not isinstance(unreadable, list) or not unreadable or "feature_names_in_" not in vars(model):
@@ -73,8 +71,8 @@ def _load_model_columns(
         if not set(unreadable).isdisjoint(model.feature_names_in_):
             raise
     sink.print_notes(f"columns that the model does not have are left out: {format_names(unreadable)}.")
-    reading = reading | {"drop": [*(reading["drop"] or ()), *unreadable]}
-    return _load_model_columns(model, data, reading, data_params, sink)
+    reading = flags.reading | {"drop": [*(flags.reading["drop"] or ()), *unreadable]}
+    return _load_model_columns(model, data, FlagGroups(reading=reading, options=flags.options), sink)
 
 
 def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], sink: OutputSink) -> None:

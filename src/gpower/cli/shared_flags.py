@@ -4,12 +4,24 @@ import shlex
 from collections.abc import Iterable
 from contextvars import ContextVar
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
+import gpower
 from gpower.cli.flags import FLAG_OVERRIDES, Flag, FlagFields, read_library_flags
 
 #: Values of a group of flags, by parameter name.
 OptionValues = dict[str, Any]
+
+
+class FlagGroups(SimpleNamespace):
+    """Values of the groups of flags of a command, by the name of the group and then of the parameter."""
+
+    reading: OptionValues
+    metadata: OptionValues
+    options: OptionValues
+
+
 #: Names of the parameters that the user of the running command typed, also if with their default value.
 typed_params: ContextVar[frozenset[str]] = ContextVar("typed_params", default=frozenset())
 
@@ -53,8 +65,8 @@ def format_flag(name: str, *value: object) -> str:
 
 
 def infer_n_components(options: OptionValues) -> None:
-    """Set `n_components`, if it is None, to the length of an option with one entry per component, or to 2."""
-    if options["n_components"] is None:
+    """Set an option `n_components` of None to the length of an option with one entry per component, or to 2."""
+    if options.get("n_components", 0) is None:
         numbers = (options.get(name) for name in ("cardinality", "gamma", "l1_bound", "budget", "mu"))
         variable_lists = (options.get(name) for name in ("include", "exclude"))
         lengths = [len(value) for value in numbers if isinstance(value, list)]
@@ -69,8 +81,6 @@ def format_typed_flags(options: OptionValues, allowed: Iterable[str] = ()) -> st
 
 def merge_solver_options(options: OptionValues) -> OptionValues:
     """Return the parameters of `GPower`, with the options of the solver that were typed as a `Solver`."""
-    from gpower import Solver
-
     typed = {name: value for name, value in options.items() if name in SOLVER_FLAGS and name in typed_params.get()}
     params = {name: value for name, value in options.items() if name not in SOLVER_FLAGS}
     if not typed:
@@ -78,4 +88,4 @@ def merge_solver_options(options: OptionValues) -> OptionValues:
     if params["solver"] != "auto":
         flags = format_typed_flags(typed)
         raise ValueError(f"--solver {params['solver']} does not go together with {flags}; leave one of them out.")
-    return params | {"solver": Solver(**typed)}
+    return params | {"solver": gpower.Solver(**typed)}

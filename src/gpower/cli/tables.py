@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from gpower._utils.text import NumberedNames
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.shared_flags import OptionValues, format_flag
+from gpower.cli.shared_flags import FlagGroups, OptionValues, format_flag, infer_n_components
 from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 
 if TYPE_CHECKING:
@@ -87,13 +87,15 @@ class InputTable:
             yield replace(self, table=dask_table, storage="cluster")
 
 
-def load_table(path: Path, reading: OptionValues, options: OptionValues, sink: OutputSink) -> InputTable:
+def load_table(path: Path, flags: FlagGroups, sink: OutputSink) -> InputTable:
     """Read a table with the flags of `read_table`, and print hints that it may have been misread.
 
-    Replace the options about variables, which may be files, by their content.
+    Replace the options about variables, which may be files, by their content, and set the number of components.
     """
     from gpower.io.stores.open import should_read_in_blocks
 
+    reading, options = flags.reading, flags.options
+    infer_n_components(options)
     read_groups_column(options, reading, path)
     with sink.show_progress(f"reading {path.name}"):
         if should_read_in_blocks(path, options.get("memory_limit")) and options.get("covariance") is None:

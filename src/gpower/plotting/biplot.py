@@ -11,7 +11,7 @@ from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.labels import MAX_LABELLED_VARIABLES, place_labels
+from gpower.plotting.labels import name_points
 from gpower.plotting.model_data import FittedModel, check_component_pair, format_component_label, prepare_operator
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.scores import draw_scores
@@ -81,7 +81,7 @@ def plot_biplot(
     line_scale = _compute_line_scale(scores, loadings[shown])
     tips = line_scale * loadings[shown]
     colours = [style.BLACK] * shown.size
-    line_points = _draw_variable_lines(panel, tips, colours)
+    blocked = _draw_variable_lines(panel, tips, colours)
     points = np.vstack([scores, tips, [[0.0, 0.0]]])
     margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
@@ -90,17 +90,15 @@ def plot_biplot(
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
     style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    shown_names = [names[i] for i in shown]
-    places = {"blocked_points": line_points, "avoided_points": scores}
-    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
+    order = np.arange(shown.size)
+    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked, avoided=scores)
     return panel
 
 
 def _compute_line_scale(scores: Array, loadings: Array) -> float:
     """Return the factor that scales the longest line to 95 % of the largest score."""
-    max_scores = np.abs(scores).max(axis=0, initial=0)
-    max_loadings = np.abs(loadings).max(axis=0, initial=0)
-    ratios = [0.95 * s / z for s, z in zip(max_scores, max_loadings, strict=True) if s > 0 and z > 0]
+    largest = (np.abs(values).max(axis=0, initial=0) for values in (scores, loadings))
+    ratios = [0.95 * s / z for s, z in zip(*largest, strict=True) if s > 0 and z > 0]
     return float(min(ratios, default=1.0))
 
 
@@ -114,24 +112,6 @@ def _draw_variable_lines(axes: Panel, tips: Array, colours: Sequence[str]) -> Ar
     axes.add_collection(LineCollection([[(0, 0), tuple(tip)] for tip in tips], colors=colours, linewidths=0.8))
     axes.scatter(tips[:, 0], tips[:, 1], s=16, c=colours, edgecolors="white", linewidths=0.5, zorder=3)
     return np.vstack([share * tips for share in np.linspace(0.05, 1, 24)])
-
-
-def _name_largest_variables(
-    axes: Panel, tips: Array, loadings: Array, names: Sequence[str], colours: Sequence[str], **places: Array
-) -> None:
-    """Write the names of the variables of largest loadings, (n_variables, 2), next to their tips, and count the others.
-
-    `places` are the points that `place_labels` does not cover, or avoids.
-    """
-    largest = rank_nonzero_by_size(np.abs(loadings).max(axis=1))[:MAX_LABELLED_VARIABLES].tolist()
-    place_labels(
-        axes,
-        tips[largest],
-        [names[i] for i in largest],
-        [colours[i] for i in largest],
-        **places,
-        n_unlabelled=len(tips) - len(largest),
-    )
 
 
 def plot_correlation_circle(
@@ -181,6 +161,8 @@ def plot_correlation_circle(
     >>> axes.get_ylabel()
     'Component 2, the part uncorrelated with component 1'
     """
+    from matplotlib.patches import Circle
+
     pair = check_component_pair(components, len(model.components_))
     loadings = np.asarray(to_numpy(model.components_), np.float64)[pair].T
     names = style.resolve_variable_names(model, feature_names, len(loadings))
@@ -188,10 +170,14 @@ def plot_correlation_circle(
     used = np.flatnonzero(loadings.any(axis=1))
     shown = used[np.argsort(-np.sum(correlations[used] ** 2, axis=1), kind="stable")][:max_variables]
     panel = style.get_single_panel(axes, 5.6, 5.6)
-    _draw_correlation_circles(panel)
+    for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):  # all and half of a variance explained
+        panel.add_patch(Circle((0, 0), radius, fill=False, edgecolor=colour, linewidth=0.9))
+    panel.axhline(0, color="0.7", linewidth=0.7)
+    panel.axvline(0, color="0.7", linewidth=0.7)
+    panel.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
-    line_points = _draw_variable_lines(panel, tips, colours)
+    blocked = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
     style.label_axes(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
@@ -201,9 +187,8 @@ def plot_correlation_circle(
     n_shown, n_used = len(shown), len(used)
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     style.set_left_title(panel, f"Correlations of {selection} variables in use")
-    shown_names = [names[i] for i in shown]
-    places = {"blocked_points": line_points, "avoided_points": tips}
-    _name_largest_variables(panel, tips, loadings[shown], shown_names, colours, **places)
+    order = rank_nonzero_by_size(np.abs(loadings[shown]).max(axis=1))
+    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked)
     return panel
 
 
@@ -225,14 +210,3 @@ def _correlate_with_scores(model: SparsePCAEstimator, X: ArrayLike, loadings: Ar
             C = C - np.outer(C[:, j], gram[j] / gram[j, j])
             gram = gram - np.outer(gram[j], gram[j]) / gram[j, j]
     return correlations / np.where(norms > 0, norms, 1.0)[:, None]
-
-
-def _draw_correlation_circles(axes: Panel) -> None:
-    """Draw the circles of radius 1 and √½, on which both components explain all or half of a variance, and the axes."""
-    from matplotlib.patches import Circle
-
-    for radius, colour in ((1.0, "0.4"), (np.sqrt(0.5), "0.8")):
-        axes.add_patch(Circle((0, 0), radius, fill=False, edgecolor=colour, linewidth=0.9))
-    for draw in (axes.axhline, axes.axvline):
-        draw(0, color="0.7", linewidth=0.7)
-    axes.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
 from gpower.plotting.style import SMALL_FONT_SIZE, Panel, StyleKwargs, write_panel_note
@@ -13,32 +14,32 @@ from gpower.plotting.style import SMALL_FONT_SIZE, Panel, StyleKwargs, write_pan
 N_LABEL_DIRECTIONS, LABEL_DISTANCES_PT = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 #: Horizontal and vertical margin around a label: text is a little larger at other resolutions.
 LABEL_MARGIN_PT = np.array([1.5, 0.75])
-#: Cost of covering a point, and of a line that passes through another label, as an additional distance.
-COVERED_POINT_COST_PT, CROSSED_LABEL_COST_PT = 8, 40
+#: Cost of covering a point, as an additional distance.
+COVERED_POINT_COST_PT = 8
 #: Cost of a point that the line from a label to its own point crosses, and the distance within which it does.
 CROSSED_POINT_COST_PT, CROSSED_POINT_RADIUS_PT = 6, 2.5
-#: Number of points at which a line between a label and its point is compared with other labels.
-N_LEADER_POINTS = 32
+#: Number of points at which a line between a label and its point, and a label, are compared with others.
+N_LEADER_POINTS, N_LABEL_POINTS = 32, 16
 #: Space kept free around blocked points, such as the tips of lines.
 POINT_CLEARANCE_PT = 2.0
-#: Largest number of variables that a figure names.
-MAX_LABELLED_VARIABLES = 12
+#: Largest number of points that a figure names.
+MAX_NAMES = 12
 #: Distance above which a line connects the label with its point.
 MIN_LEADER_LINE_PT = 7.0
 LEADER_LINE_STYLE: StyleKwargs = {"arrowstyle": "-", "color": "0.6", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2}
 
 
-def place_labels(
+def name_points(
     axes: Panel,
     points: Array,
     names: Sequence[str],
-    colours: Sequence[str],
+    order: NDArray[np.intp],
     *,
-    blocked_points: Array,
-    avoided_points: Array,
-    n_unlabelled: int = 0,
+    colours: Sequence[str] | None = None,
+    blocked: Array | None = None,
+    avoided: Array | None = None,
 ) -> None:
-    """Write names next to points in the given order, and in a corner the number of points without a name.
+    """Write the names of the first `MAX_NAMES` points of an order, and in a corner how many points have no name.
 
     The layout of the figure must be final, with legends and colour bars in place. Labels do not change the layout, and
     avoid the text in the panel.
@@ -46,41 +47,43 @@ def place_labels(
     Parameters
     ----------
     axes : matplotlib Axes
-    points : ndarray of shape (n_names, 2)
-        Points to label.
+    points : ndarray of shape (n_points, 2)
     names : sequence of str
-        Escaped names of the points.
-    colours : sequence of str
-        Colours of the names.
-    blocked_points : ndarray of shape (n_blocked, 2)
-        Points that no label may cover.
-    avoided_points : ndarray of shape (n_avoided, 2)
-        Points that a label should not cover if possible.
-    n_unlabelled : int
-        Number of points without a name, to which those are added whose name does not fit.
+        Escaped names of all points.
+    order : ndarray of int
+        Indices of the points to name; those whose name does not fit are counted with those beyond the first ones.
+    colours : sequence of str, optional
+        Colours of all names; by default grey.
+    blocked : ndarray of shape (n_blocked, 2), optional
+        Points that no label may cover; by default the named ones.
+    avoided : ndarray of shape (n_avoided, 2), optional
+        Points that a label, and the line to it, should not cover if possible; by default all points.
     """
     from matplotlib.patheffects import withStroke
     from matplotlib.text import Text
 
-    if not len(names):
+    named = order[:MAX_NAMES].tolist()
+    if not named:
         return
-    corner = write_panel_note(axes, 0.99, 0.01, f"{len(names) + n_unlabelled} more not named", fontsize=7)
+    corner = write_panel_note(axes, 0.99, 0.01, f"{len(order)} more not named", fontsize=7)
     axes.figure.canvas.figure.draw_without_rendering()
     occupied = [np.array(text.get_window_extent().extents) for text in axes.texts if text.get_text()]
-    positions, blocked, avoided = map(axes.transData.transform, (points, blocked_points, avoided_points))  # in pixels
+    places = (points, points[named] if blocked is None else blocked, points if avoided is None else avoided)
+    positions, blocked, avoided = map(axes.transData.transform, places)  # in pixels
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
     pixels = axes.figure.dpi / 72  # per typographic point
     style: StyleKwargs = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL_FONT_SIZE}
     style["path_effects"] = [withStroke(linewidth=2, foreground="white", alpha=0.8)]  # keeps text over points legible
-    for point, position, name, colour in zip(points, positions, names, colours, strict=True):
-        text = axes.annotate(name, tuple(point), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
+    n_unnamed = len(order) - len(named)
+    for i in named:
+        colour = "0.25" if colours is None else colours[i]
+        text = axes.annotate(names[i], tuple(points[i]), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
         text.set_in_layout(False)
         size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
-        boxes, cost = _generate_label_boxes(position, size, panel, pixels)
+        boxes, cost = _generate_label_boxes(positions[i], size, panel, pixels)
         cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
-        cost = cost + CROSSED_LABEL_COST_PT * count_crossed_labels(position, boxes, occupied)
-        cost = cost + CROSSED_POINT_COST_PT * count_crossed_points(
-            position, boxes, avoided, CROSSED_POINT_RADIUS_PT * pixels
+        cost += CROSSED_POINT_COST_PT * count_crossed_points(
+            positions[i], boxes, avoided, CROSSED_POINT_RADIUS_PT * pixels
         )
         is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
         is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
@@ -88,34 +91,25 @@ def place_labels(
             is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
         if not is_free.any():
             text.remove()
-            n_unlabelled += 1
+            n_unnamed += 1
             continue
         box = boxes[int(np.argmin(np.where(is_free, cost, np.inf)))]
         occupied.append(box)
-        offset = (box[:2] + box[2:]) / 2 - position
+        offset = (box[:2] + box[2:]) / 2 - positions[i]
         text.set_position(tuple(offset / pixels))
+        label_line = np.linspace(box[:2], box[2:], N_LABEL_POINTS)  # along its diagonal: lines avoid it like points
+        avoided = np.vstack([avoided, label_line])
         if np.max(np.abs(offset) - size / 2) > MIN_LEADER_LINE_PT * pixels:
-            blocked = np.vstack([blocked, position + np.linspace(0.2, 1, N_LEADER_POINTS)[:, None] * offset])
+            blocked = np.vstack([blocked, positions[i] + np.linspace(0.2, 1, N_LEADER_POINTS)[:, None] * offset])
         elif text.arrow_patch is not None:
             text.arrow_patch.set_visible(False)
-    if n_unlabelled:
-        corner.set_text(f"{n_unlabelled} more not named")
-    else:
-        corner.remove()
+    corner.set_text(f"{n_unnamed} more not named" if n_unnamed else "")
 
 
 def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> Array:
     """Return the number of points in each box enlarged by a margin, (n_boxes,)."""
     low, high = boxes[:, None, :2] - margin, boxes[:, None, 2:] + margin
     return np.count_nonzero(np.all((points > low) & (points < high), axis=2), axis=1)
-
-
-def count_crossed_labels(point: Array, boxes: Array, labels: Sequence[Array]) -> Array:
-    """Return for each box the number of labels that a line from the point to its middle passes, (n_boxes,)."""
-    shares = np.linspace(0, 1, N_LEADER_POINTS)[:, None, None]
-    line = point + shares * ((boxes[:, :2] + boxes[:, 2:]) / 2 - point)  # (N_LEADER_POINTS, n_boxes, 2)
-    crossed = [np.any(np.all((line > box[:2]) & (line < box[2:]), axis=2), axis=0) for box in labels]
-    return np.sum(crossed, axis=0) if crossed else np.zeros(len(boxes))
 
 
 def count_crossed_points(point: Array, boxes: Array, points: Array, radius: float) -> Array:

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from gpower._utils.arrays import Array
 from gpower.plotting import style
 from gpower.plotting.bars import rank_nonzero_by_size
+from gpower.plotting.sample_groups import draw_legend
 from gpower.plotting.style import AxesLike, Panel, StyleKwargs
 from gpower.validation.params import check_option
 from gpower.validation.pipelines import UnwrappedModel
@@ -32,6 +32,7 @@ CRITERION_COLUMNS = {
 }
 #: Line through the numbers of variables that would do as well as the chosen one.
 RANGE_STYLE: StyleKwargs = {"linewidth": 6, "alpha": 0.25, "solid_capstyle": "round"}
+LEGEND_LOCATION: StyleKwargs = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
 OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
@@ -160,8 +161,9 @@ def plot_path_loadings(
 ) -> Panel:
     """Plot the loadings of a component along the path, with names of the largest at the dense end.
 
-    The sign of a component is arbitrary; each point gets the sign that agrees with its denser neighbour, so that lines
-    do not jump. Points without a nonzero loading are left out.
+    The legend has the names in the order of the lines at that end, from top to bottom. The sign of a component is
+    arbitrary; each point gets the sign that agrees with its denser neighbour, so that lines do not jump. Points without
+    a nonzero loading are left out.
 
     Parameters
     ----------
@@ -210,7 +212,9 @@ def plot_path_loadings(
     for rank, i in enumerate(order):
         panel.plot(x, lines[:, i], label=names[used[i]], **style.get_curve_style(rank), **style.CURVE_STYLE, **markers)
     panel.axhline(0, color="0.25", linewidth=0.8)
-    _label_line_ends(panel, loadings[-1, order], [names[i] for i in used[order]])
+    ranks = np.argsort(-loadings[-1, order], kind="stable").tolist()  # from the uppermost end of a line down
+    entries = [(names[used[order[rank]]], style.CURVE_STYLE | style.get_curve_style(rank)) for rank in ranks]
+    draw_legend(panel, [(name, entry | {"linestyle": "-"}) for name, entry in entries], **LEGEND_LOCATION)
     style.set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables enter")
     return panel
 
@@ -234,31 +238,6 @@ def _hide_inactive_zeros(loadings: Array) -> Array:
     """Return the loadings with NaN for zeros between zeros, so that a line begins where its variable enters."""
     zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
     return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
-
-
-def _label_line_ends(axes: Panel, end_values: Array, names: list[str]) -> None:
-    """Write names at the right edge without overlap, each connected with its line by a leader of the same colour."""
-    bottom, top = axes.get_ylim()
-    line_heights = (end_values - bottom) / (top - bottom)
-    label_heights = _space_labels_apart(line_heights, 0.055)
-    text_style: StyleKwargs = {"xycoords": "axes fraction", "va": "center", "fontsize": style.SMALL_FONT_SIZE}
-    leader: StyleKwargs = {"arrowstyle": "-", "linewidth": 0.9, "relpos": (0, 0.5), "shrinkB": 0}
-    for i, (label_height, line_height, name) in enumerate(zip(label_heights, line_heights, names, strict=True)):
-        arrowprops = leader | {"color": style.get_curve_style(i)["color"]}
-        axes.annotate(name, (1, line_height), (1.06, label_height), arrowprops=arrowprops, **text_style)
-    axes.set_ylim(bottom, top)
-
-
-def _space_labels_apart(positions: Array, min_distance: float) -> Array:
-    """Return the positions in [0, 1] nearest in least squares that keep the order and the minimum distance."""
-    if positions.size == 0:
-        return positions
-    min_distance = min(min_distance, 1 / max(positions.size - 1, 1))
-    order = np.argsort(positions, kind="stable")
-    steps = min_distance * np.arange(positions.size)  # positions minus steps must be non-decreasing
-    moved = np.empty_like(positions)
-    moved[order] = steps + isotonic_regression(positions[order] - steps, y_min=0.0, y_max=max(1 - steps[-1], 0.0))
-    return moved
 
 
 def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None) -> Panel:

@@ -34,8 +34,8 @@ class SampleAppearance:
     Attributes
     ----------
     n_samples : int
-    colour_column : MetadataColumn or None
-        Groups or values shown by colours.
+    colour_column : MetadataColumn
+        Groups or values shown by colours; one group without a name if there are none.
     marker_column : MetadataColumn or None
         Groups shown by markers, if they differ from those shown by colours.
     colour_name, marker_name : str
@@ -43,10 +43,10 @@ class SampleAppearance:
     """
 
     n_samples: int
-    colour_column: MetadataColumn | None = None
-    marker_column: MetadataColumn | None = None
-    colour_name: str = ""
-    marker_name: str = ""
+    colour_column: MetadataColumn
+    marker_column: MetadataColumn | None
+    colour_name: str
+    marker_name: str
 
     @classmethod
     def from_labels(
@@ -57,24 +57,25 @@ class SampleAppearance:
             raise ValueError("labels and color are two names of the same parameter; give one of them.")
         colour_name, labels = _split_name(color if labels is None else labels)
         marker_name, shapes = _split_name(shapes)
-        colours = _check_label_column(labels, "labels", n_samples)
+        single_group = MetadataColumn(np.full(n_samples, "", dtype=object), np.ones(n_samples, bool))
+        colours = _check_label_column(labels, "labels", n_samples) or single_group
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
-        return cls(n_samples, colours, markers, style.escape_label(colour_name), style.escape_label(marker_name))
+        return cls(n_samples, colours, markers, colour_name, marker_name)
 
     @property
     def colour_groups(self) -> dict[str, NDArray[np.intp]]:
-        """Return the indices of the samples of each colour group; empty if colours do not show groups."""
-        return {} if self.colour_column is None or self.colour_column.is_continuous else self.colour_column.groups
+        """Return the indices of the samples of each colour group; empty if colours show measured values."""
+        return {} if self.colour_column.is_continuous else self.colour_column.groups
 
     def draw_points(self, axes: Panel, points: Array) -> None:
         """Draw the points, (n_samples, 2), in their colours and markers."""
         size: StyleKwargs = {"s": 26 if self.n_samples <= 500 else 8}
-        column = self.colour_column
+        values = self.colour_column.values
         for coloured, colour_style in self._list_colours():
             for marked, marker_style in self._list_markers():
                 members = np.intersect1d(coloured, marked)
+                shades = {"c": values[members]} if "cmap" in colour_style else {}
                 if members.size:
-                    shades = {"c": column.values[members]} if column and "cmap" in colour_style else {}
                     axes.scatter(*points[members].T, **size | colour_style | shades | marker_style)
 
     def _list_colours(self) -> list[tuple[NDArray[np.intp], StyleKwargs]]:
@@ -83,16 +84,13 @@ class SampleAppearance:
         The style of measured values has the colour map and its range, but not the values. Colour groups also differ in
         their markers, which those of `_list_markers` replace.
         """
-        if self.colour_column is None:
-            return [(np.arange(self.n_samples), KNOWN_VALUE_STYLE | {"color": get_group_colour(0)})]
         is_known = self.colour_column.is_known
-        colours = [(np.flatnonzero(~is_known), UNKNOWN_VALUE_STYLE)]
         if self.colour_column.is_continuous:
-            shades: StyleKwargs = {"cmap": COLOUR_MAP, "norm": self._get_colour_range()}
-            colours.append((np.flatnonzero(is_known), KNOWN_VALUE_STYLE | shades))
-        for i, members in enumerate(self.colour_groups.values()):
-            colours.append((members, KNOWN_VALUE_STYLE | style.get_curve_style(i)))
-        return colours
+            colours = [(np.flatnonzero(is_known), {"cmap": COLOUR_MAP, "norm": self._get_colour_range()})]
+        else:
+            colours = [(members, style.get_curve_style(i)) for i, members in enumerate(self.colour_groups.values())]
+        known = [(members, KNOWN_VALUE_STYLE | colour_style) for members, colour_style in colours]
+        return [(np.flatnonzero(~is_known), UNKNOWN_VALUE_STYLE), *known]
 
     def _list_markers(self) -> list[tuple[NDArray[np.intp], StyleKwargs]]:
         """Return the indices and the style of the samples of each marker; samples of unknown shape have a dot."""
@@ -106,43 +104,40 @@ class SampleAppearance:
         """Return the range of the measured values, as an object that matplotlib maps to colours."""
         from matplotlib.colors import Normalize
 
-        assert self.colour_column is not None
-        return Normalize(np.nanmin(self.colour_column.values), np.nanmax(self.colour_column.values))
+        values = self.colour_column.values
+        return Normalize(np.nanmin(values), np.nanmax(values))
 
     @property
     def legend_width(self) -> float:
         """Return the approximate width of the legend in inches."""
-        if self.colour_column is None and self.marker_column is None:
-            return 0.0
         texts = [text for text, _ in self._list_legend_entries()]
-        return 0.6 + style.estimate_label_width(texts) if texts else 0.9  # 0.9 for a colour bar
+        width_of_colour_bar = 0.9 if self.colour_column.is_continuous else 0.0
+        return 0.6 + style.estimate_label_width(texts) if texts else width_of_colour_bar
 
     def draw_legends(self, axes: Panel, panels: Array | None = None) -> None:
         """Draw legend and colour bar outside the axes; the colour bar is next to all `panels` if they are given."""
         from matplotlib.cm import ScalarMappable
 
-        if self.colour_column is not None and self.colour_column.is_continuous:
+        if self.colour_column.is_continuous:
+            name = style.escape_label(self.colour_name or "value")
             shades = ScalarMappable(self._get_colour_range(), COLOUR_MAP)
-            style.draw_colour_bar(axes if panels is None else panels, shades, self.colour_name or "value", aspect=30)
-        entries = self._list_legend_entries()
-        if entries:
-            draw_legend(axes, entries, loc="upper left", bbox_to_anchor=(1.01, 1))
+            style.draw_colour_bar(axes if panels is None else panels, shades, name, aspect=30)
+        draw_legend(axes, self._list_legend_entries(), loc="upper left", bbox_to_anchor=(1.01, 1))
 
     def _list_legend_entries(self) -> list[LegendEntry]:
         """Return the lines of the legend: the groups of colours, then those of markers, each below its name."""
-        entries: list[LegendEntry] = []
-        if self.colour_groups and self.colour_name:
-            entries.append((self.colour_name, HEADING_STYLE))
-        for i, name in enumerate(self.colour_groups):
-            marker_style = {} if self.marker_column is None else {"marker": "s"}
-            entries.append((style.escape_label(name), style.get_curve_style(i) | marker_style))
-        if self.colour_column is not None and not self.colour_column.is_known.all():
+        square = {} if self.marker_column is None else {"marker": "s"}
+        colours = [(name, style.get_curve_style(i) | square) for i, name in enumerate(self.colour_groups) if name]
+        entries = [(self.colour_name, HEADING_STYLE)] if colours and self.colour_name else []
+        entries += colours
+        if not self.colour_column.is_known.all():
             entries.append(("not known", {"markerfacecolor": "none", "markeredgecolor": "0.6", "marker": "o"}))
-        if self.marker_column is not None and self.marker_name:
-            entries.append((self.marker_name, HEADING_STYLE))
-        for i, name in enumerate(self.marker_column.groups if self.marker_column is not None else ()):
-            entries.append((style.escape_label(name), {"color": "0.4", "marker": style.MARKERS[i]}))
-        return entries
+        if self.marker_column is not None:
+            entries += [(self.marker_name, HEADING_STYLE)] if self.marker_name else []
+            entries += [
+                (name, {"color": "0.4", "marker": style.MARKERS[i]}) for i, name in enumerate(self.marker_column.groups)
+            ]
+        return [(style.escape_label(name), entry_style) for name, entry_style in entries]
 
 
 def get_group_colour(i: int) -> str:
@@ -157,6 +152,8 @@ def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> Non
     """
     from matplotlib.lines import Line2D
 
+    if not entries:
+        return
     default: StyleKwargs = {"linestyle": "none", "marker": "s", "markersize": 5}
     handles = [Line2D([], [], **default | entry_style) for _, entry_style in entries]
     legend = target.legend(handles, ["name"] * len(handles), fontsize=style.SMALL_FONT_SIZE, frameon=False, **location)
@@ -183,13 +180,12 @@ def _check_label_column(
     column = parse_metadata_column(values)
     if column.values.size != n_samples:
         raise ValueError(f"{name} has {column.values.size} entries, but X has {n_samples} samples.")
-    max_groups = len(style.MARKERS) if must_be_groups else MAX_GROUPS
+    max_groups, advice = MAX_GROUPS, ", or numbers, which are drawn as shades of colour."
+    if must_be_groups:
+        max_groups, advice = len(style.MARKERS), "; cut a measured quantity into a few ranges."
     n_groups = 0 if column.is_continuous and not must_be_groups else len(column.groups)
     if n_groups > max_groups:
-        ranges = "; cut a measured quantity into a few ranges."
-        shades = ", or numbers, which are drawn as shades of colour."
         raise ValueError(
-            f"{name} has {n_groups} different values, too many to distinguish: give at most {max_groups}"
-            + (ranges if must_be_groups else shades)
+            f"{name} has {n_groups} different values, too many to distinguish: give at most {max_groups}{advice}"
         )
     return column

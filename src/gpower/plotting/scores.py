@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
@@ -13,7 +13,7 @@ from gpower.analysis.association import get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
 from gpower.plotting import style
-from gpower.plotting.labels import place_labels
+from gpower.plotting.labels import name_points
 from gpower.plotting.model_data import FittedModel, check_component_pair, format_component_label
 from gpower.plotting.sample_groups import Labels, SampleAppearance, get_group_colour
 from gpower.plotting.style import AxesLike, Panel, Panels
@@ -23,8 +23,6 @@ __all__ = ["plot_outliers", "plot_pairs", "plot_scores"]
 
 #: Largest number of components that `plot_pairs` draws by default.
 MAX_PAIRED_COMPONENTS = 6
-#: Largest number of samples with a name; more names would hide the points.
-MAX_LABELLED_SAMPLES = 12
 #: Smallest number of samples of a group with an ellipse.
 MIN_ELLIPSE_SAMPLES = 10
 
@@ -90,7 +88,9 @@ def plot_scores(
     style.label_axes(panel, *(format_component_label(model, j) for j in pair))
     samples.draw_legends(panel)
     if names is not None:
-        _label_outer_samples(panel, scores, names)
+        deviations = (scores - scores.mean(axis=0)) / np.maximum(scores.std(axis=0), np.finfo(float).tiny)
+        order = np.argsort(-np.sum(deviations**2, axis=1), kind="stable")
+        name_points(panel, scores, _check_sample_names(names, len(scores)), order)
     return panel
 
 
@@ -130,24 +130,11 @@ def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -
     axes.autoscale_view()
 
 
-def _label_outer_samples(axes: Panel, scores: Array, names: Sequence[str]) -> None:
-    """Write the names of the samples farthest from the mean of the scores, (n_samples, 2), in standard deviations.
-
-    Raise ValueError if there is not one name for each sample.
-    """
-    if len(names) != len(scores):
-        raise ValueError(f"names has {len(names)} entries, but X has {len(scores)} samples.")
-    spread = np.maximum(scores.std(axis=0), np.finfo(float).tiny)
-    order = np.argsort(-np.sum(((scores - scores.mean(axis=0)) / spread) ** 2, axis=1), kind="stable")
-    _write_sample_names(axes, scores, order, names)
-
-
-def _write_sample_names(axes: Panel, points: Array, order: NDArray[np.intp], names: Sequence[str]) -> None:
-    """Write the names of the first samples of an order next to their points, (n_samples, 2), and count the others."""
-    shown = order[:MAX_LABELLED_SAMPLES]
-    labels, colours = [style.escape_label(names[i]) for i in shown], ["0.25"] * len(shown)
-    places = {"blocked_points": points[shown], "avoided_points": points}
-    place_labels(axes, points[shown], labels, colours, **places, n_unlabelled=len(order) - len(shown))
+def _check_sample_names(names: Sequence[str], n_samples: int) -> list[str]:
+    """Return the escaped names of the samples; raise ValueError if there is not one for each."""
+    if len(names) != n_samples:
+        raise ValueError(f"names has {len(names)} entries, but X has {n_samples} samples.")
+    return [style.escape_label(name) for name in names]
 
 
 def plot_pairs(
@@ -193,22 +180,18 @@ def plot_pairs(
     samples = SampleAppearance.from_labels(len(scores), labels, color=color)
     side = max(1.5, min(2.4, 9 / m))
     panels = style.get_panels(None, m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
-    for i in range(m):
-        for j in range(m):
-            panel = panels[i, j]
-            if i == j:
-                _draw_score_histogram(panel, scores[:, i], samples)
-            elif i > j:
-                samples.draw_points(panel, scores[:, [j, i]])
-            else:
-                panel.set_axis_off()
-                text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
-                style.write_panel_note(panel, 0.5, 0.5, text, ha="center", va="center", fontsize=10, color="black")
-            is_lowest = i == m - 1
-            is_leftmost = 0 == j < i
-            xlabel = f"Component {j + 1}" if is_lowest else ""
-            style.label_axes(panel, xlabel, f"Component {i + 1}" if is_leftmost else "")
-            panel.tick_params(labelsize=style.SMALL_FONT_SIZE - 1, labelleft=is_leftmost, labelbottom=is_lowest)
+    for (i, j), panel in np.ndenumerate(panels):
+        if i == j:
+            _draw_score_histogram(panel, scores[:, i], samples)
+        elif i > j:
+            samples.draw_points(panel, scores[:, [j, i]])
+        else:
+            panel.set_axis_off()
+            text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
+            style.write_panel_note(panel, 0.5, 0.5, text, ha="center", va="center", fontsize=10, color="black")
+        is_lowest, is_leftmost = i == m - 1, 0 == j < i
+        style.label_axes(panel, f"Component {j + 1}" * is_lowest, f"Component {i + 1}" * is_leftmost)
+        panel.tick_params(labelsize=style.SMALL_FONT_SIZE - 1, labelleft=is_leftmost, labelbottom=is_lowest)
     samples.draw_legends(panels[0, -1], panels)
     return panels
 
@@ -270,17 +253,14 @@ def plot_outliers(
     training = X if reference is None else reference
     limits = np.array([model.hotelling_t2_limit(level), model.squared_residual_limit(training, level)])
     names = get_row_names(X) if names is None else names
-    labels = [str(i) for i in range(len(distances))] if names is None else names
-    if len(labels) != len(distances):
-        raise ValueError(f"names has {len(labels)} entries, but X has {len(distances)} samples.")
+    labels = _check_sample_names([*map(str, range(len(distances)))] if names is None else names, len(distances))
     beyond = distances > limits  # (n_samples, 2)
     panel = style.get_single_panel(axes, 6.0, 4.4)
-    panel.axvline(limits[0], color="0.4", linestyle="--", linewidth=0.9)
-    panel.axhline(limits[1], color="0.4", linestyle="--", linewidth=0.9)
+    for draw_limit, limit in zip((panel.axvline, panel.axhline), limits, strict=True):
+        draw_limit(limit, color="0.4", linestyle="--", linewidth=0.9)
     is_outlier: Array = np.any(beyond, axis=1)
-    for members, colour in ((~is_outlier, style.BLUE), (is_outlier, style.VERMILION)):
-        x, y = distances[members].T
-        panel.scatter(x, y, s=22, alpha=0.8, linewidth=0, color=colour)
+    colours = np.where(is_outlier, style.VERMILION, style.BLUE)
+    panel.scatter(distances[:, 0], distances[:, 1], s=22, alpha=0.8, linewidth=0, c=colours)
     style.label_axes(panel, "distance within the components, T²", "squared residual, outside of the components")
     largest = np.maximum(limits, distances.max(axis=0))
     largest[largest == 0] = 1.0
@@ -289,5 +269,5 @@ def plot_outliers(
     counts = f"{by_t2} by T², {by_residual} by residual, {beyond.all(axis=1).sum()} by both, of {len(distances)}"
     style.write_panel_note(panel, 0.99, 1.01, f"beyond the {100 * level:g} % limits: {counts}", fontsize=7.5)
     order = np.argsort(-np.max(distances / np.maximum(limits, np.finfo(float).tiny), axis=1), kind="stable")
-    _write_sample_names(panel, distances, order[is_outlier[order]], labels)
+    name_points(panel, distances, labels, order[is_outlier[order]])
     return panel

@@ -80,9 +80,7 @@ def plot_scree(
         if shares.size > 1:
             cumulative_style = curve_style | {"linestyle": "--", "linewidth": 0.9, "markersize": 2.5}
             panel.plot(positions, np.cumsum(values), **cumulative_style | {"label": f"{label}, cumulative"})
-    if test is not None:
-        _draw_null_quantiles(panel, test, shares.size)
-    _style_scree_panel(panel, shares.size)
+    _finish_scree_panel(panel, shares.size, test)
     return panel
 
 
@@ -93,27 +91,23 @@ def compute_pca_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
     return variances / max(operator.total_variance, np.finfo(float).tiny)
 
 
-def _draw_null_quantiles(axes: Panel, test: ComponentTest, max_components: int) -> None:
-    """Draw a bar at the null quantile of each tested component, in % of the total variance, for the first ones only."""
-    quantiles = 100 * test.null_quantile[:max_components] / test.total_variance
-    label = f"{100 * (1 - test.level):g} % of permuted tables stay below"
-    positions = np.arange(1, quantiles.size + 1)
-    axes.plot(positions, quantiles, "_", color=style.VERMILION, markersize=17, markeredgewidth=2, label=label)
-
-
-def _style_scree_panel(axes: Panel, n_components: int) -> None:
-    """Set the scales and labels of a panel with all its curves, and draw the legend."""
+def _finish_scree_panel(axes: Panel, n_components: int, test: ComponentTest | None) -> None:
+    """Draw the null quantiles of the tested components, in % of the total variance; set scales, labels and legend."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
 
+    if test is not None:
+        quantiles = 100 * test.null_quantile[:n_components] / test.total_variance
+        label = f"{100 * (1 - test.level):g} % of permuted tables stay below"
+        line_style: StyleKwargs = {"color": style.VERMILION, "markersize": 17, "markeredgewidth": 2, "label": label}
+        axes.plot(np.arange(1, quantiles.size + 1), quantiles, "_", **line_style)
     style.label_axes(axes, "component", "% of variance")
     drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
     drawn = drawn[drawn > 0]
     if drawn.size and drawn.max() > MAX_LINEAR_RATIO * drawn.min():
-        axes.set_yscale("log")
+        axes.set(yscale="log", ylabel="% of variance (logarithmic scale)")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.minorticks_off()
-        axes.set_ylabel("% of variance (logarithmic scale)", fontsize=style.NORMAL_FONT_SIZE)
     else:
         axes.set_ylim(bottom=0)
     axes.set_xlim(0.5, n_components + 0.5)
@@ -157,10 +151,9 @@ def plot_components(test: ComponentTest, axes: AxesLike = None) -> Panel:
     panel.plot(positions[beyond], percent * test.variance[beyond], "o", **HOLLOW_STYLE)
     panel.plot(positions, percent * test.pca_variance, **PCA_STYLE)
     panel.plot(positions, percent * test.horn, **HORN_STYLE)
-    _draw_null_quantiles(panel, test, m)
-    _style_scree_panel(panel, m)
+    _finish_scree_panel(panel, m, test)
     tick_labels = [f"{j + 1}\np={p:.2g}" if j < test.n_tested else f"{j + 1}" for j, p in enumerate(test.p_values)]
     panel.set_xticks(positions, tick_labels, fontsize=style.SMALL_FONT_SIZE - 0.5)
     count = format_count(test.n_components, "component")
-    panel.set_xlabel(f"component; {count} at the level {test.level:g}", fontsize=style.NORMAL_FONT_SIZE)
+    panel.set_xlabel(f"component; {count} at the level {test.level:g}")
     return panel

@@ -16,7 +16,7 @@ from gpower.report.optional_packages import import_for_report
 from gpower.report.samples import ReportSamples
 from gpower.report.sentences import format_axis_label
 
-#: Colours of groups: those of the static figures, with a blue and a grey that show on light and dark backgrounds.
+#: Colours of groups: those of the figures, with a blue and a grey that show on light and dark backgrounds.
 PAGE_BLUE, PAGE_GREY = "#1a80bb", "#8a8a8a"
 GROUP_COLOURS = (PAGE_BLUE, *COLOURS[1:6], PAGE_GREY)
 #: Markers of groups. Bokeh's diamond is narrow and half as large as the others, so that it is not among them.
@@ -28,6 +28,8 @@ SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
 #: Format of numbers in tooltips: four digits.
 HOVER_NUMBER_FORMAT = "{%.4g}"
+#: Style of the points of samples.
+DOT_STYLE: dict[str, Any] = {"line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
 
 
 def import_bokeh(module: str) -> ModuleType:
@@ -67,6 +69,11 @@ def select_colouring_metadata(samples: ReportSamples) -> dict[str, tuple[str, Me
     }
 
 
+def _make_source(name: str, /, **data: Any) -> Any:
+    """Return a data source of Bokeh with a name, by which the script of the page finds it."""
+    return import_bokeh("models").ColumnDataSource(data, name=name)
+
+
 def make_samples_source(samples: ReportSamples) -> Any:
     """Return the data source of all charts of samples, which therefore share one selection."""
     m = samples.scores.shape[1]
@@ -76,21 +83,25 @@ def make_samples_source(samples: ReportSamples) -> Any:
     data |= {"value": samples.variable_values[:, 0]} if samples.variable_indices.size else {}
     data |= {f"v{j}": samples.variable_values[:, i] for i, j in enumerate(samples.variable_indices.tolist())}
     for i, column in enumerate(samples.metadata_columns.values()):
-        data[f"m{i}"] = column.values if column.is_continuous else _format_labels(column)
-    return import_bokeh("models").ColumnDataSource(data, name="samples")
-
-
-def _format_labels(column: MetadataColumn) -> list[str]:
-    """Return the labels of a column as text, empty where unknown."""
-    return [str(label) if is_known else "" for label, is_known in zip(column.values, column.is_known, strict=True)]
+        labels = zip(column.values, column.is_known, strict=True)
+        data[f"m{i}"] = (
+            column.values if column.is_continuous else [str(x) if is_known else "" for x, is_known in labels]
+        )
+    return _make_source("samples", **data)
 
 
 def _make_figure(name: str, x_label: str, y_label: str, tools: str, height: int = 400, **options: Any) -> Any:
-    """Return an empty figure of the full width; its labels are plain text, never parsed as mathematics."""
+    """Return an empty figure of the full width; its labels are plain text, never parsed as mathematics.
+
+    A lasso among the tools is active.
+    """
     models = import_bokeh("models")
     options |= {"tools": tools, "height": height, "sizing_mode": "stretch_width", "toolbar_location": "above"}
     chart = import_bokeh("plotting").figure(name=f"figure-{name}", **options)
-    chart.toolbar.logo = chart.toolbar.active_drag = None
+    lasso = chart.select_one(models.LassoSelectTool)
+    if lasso is not None:
+        lasso.continuous = False
+    chart.toolbar.logo, chart.toolbar.active_drag = None, lasso
     chart.min_border = 8
     # transparent, so that the background of the page shows
     chart.background_fill_color = chart.border_fill_color = chart.outline_line_color = None
@@ -99,22 +110,14 @@ def _make_figure(name: str, x_label: str, y_label: str, tools: str, height: int 
     return chart
 
 
-def _add_hover(chart: Any, renderers: list[Any], fields: list[tuple[str, str]]) -> None:
+def _add_hover(chart: Any, renderers: list[Any], *fields: tuple[str, str]) -> None:
     """Add a tooltip with a line for each (label, field) pair to some renderers of a chart."""
-    formatters = {
-        text.removesuffix(HOVER_NUMBER_FORMAT): "printf" for _, text in fields if text.endswith(HOVER_NUMBER_FORMAT)
-    }
+    numbers = [text.removesuffix(HOVER_NUMBER_FORMAT) for _, text in fields if text.endswith(HOVER_NUMBER_FORMAT)]
+    formatters = dict.fromkeys(numbers, "printf")
     # @ and $ would begin a field in the label of a tooltip.
     tooltips = [(name.replace("@", "＠").replace("$", "＄"), text) for name, text in fields]
     hover = import_bokeh("models").HoverTool(renderers=renderers, tooltips=tooltips, formatters=formatters)
     chart.add_tools(hover)
-
-
-def _activate_lasso(chart: Any) -> None:
-    """Make the lasso the active tool of a chart."""
-    lasso = next(tool for tool in chart.tools if type(tool).__name__ == "LassoSelectTool")
-    lasso.continuous = False
-    chart.toolbar.active_drag = lasso
 
 
 def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: Any) -> Any:
@@ -122,22 +125,20 @@ def make_scores_chart(contents: ReportContent, samples: ReportSamples, source: A
     m = samples.scores.shape[1]
     first, second = contents.components[0], contents.components[min(2, m) - 1]
     chart = _make_figure("scores", format_axis_label(first), format_axis_label(second), SAMPLE_TOOLS, 460)
-    style = {"size": 9 if len(samples.sample_names) <= 500 else 6, "line_color": None, "fill_alpha": 0.85}
-    style |= {"nonselection_fill_alpha": 0.12, "source": source}
-    dots = [chart.scatter("x", "y", name="by:none", fill_color=PAGE_BLUE, **style)]
+    colours: dict[str, dict[str, Any]] = {"none": {"fill_color": PAGE_BLUE}}
     for field, (_, column) in select_colouring_metadata(samples).items():
-        colours = _make_column_style(field, column)
-        dots.append(chart.scatter("x", "y", name=f"by:{field}", visible=False, **colours, **style))
+        colours[field] = _make_column_style(field, column)
     if samples.variable_indices.size:
-        scale = _make_colour_scale("value", samples.variable_values[:, 0])
-        dots.append(chart.scatter("x", "y", name="by:value", visible=False, fill_color=scale, **style))
-    rows = [("sample", "@name"), *((f"component {j}", f"@t{j}{HOVER_NUMBER_FORMAT}") for j in range(1, m + 1))]
-    rows += [
-        (name, f"@m{i}{HOVER_NUMBER_FORMAT * c.is_continuous}")
-        for i, (name, c) in enumerate(samples.metadata_columns.items())
+        colours["value"] = {"fill_color": _make_colour_scale("value", samples.variable_values[:, 0])}
+    style = DOT_STYLE | {"source": source, "size": 9 if len(samples.sample_names) <= 500 else 6}
+    dots = [
+        chart.scatter("x", "y", name=f"by:{field}", visible=field == "none", **style | colour)
+        for field, colour in colours.items()
     ]
-    _add_hover(chart, dots, rows)
-    _activate_lasso(chart)
+    fields = [("sample", "@name"), *((f"component {j}", f"@t{j}{HOVER_NUMBER_FORMAT}") for j in range(1, m + 1))]
+    for i, (name, column) in enumerate(samples.metadata_columns.items()):
+        fields.append((name, f"@m{i}{HOVER_NUMBER_FORMAT * column.is_continuous}"))
+    _add_hover(chart, dots, *fields)
     return chart
 
 
@@ -173,59 +174,49 @@ def make_outliers_chart(samples: ReportSamples, source: Any) -> Any:
     """Return the chart of distances within and outside the components, with limits; selection as in the scores."""
     labels = ("distance within the components, T²", "squared residual, outside of the components")
     chart = _make_figure("outliers", *labels, SAMPLE_TOOLS)
-    style = {"size": 8, "line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
-    dots = chart.scatter("inside", "outside", source=source, fill_color=PAGE_BLUE, **style)
+    dots = chart.scatter("inside", "outside", source=source, fill_color=PAGE_BLUE, size=8, **DOT_STYLE)
     span = import_bokeh("models").Span
     for limit, dimension in zip(samples.limits, ("height", "width"), strict=True):
         chart.add_layout(span(location=limit, dimension=dimension, line_color=VERMILION, line_dash="dashed"))
-    numbers = [("T²", f"@inside{HOVER_NUMBER_FORMAT}"), ("residual", f"@outside{HOVER_NUMBER_FORMAT}")]
-    _add_hover(chart, [dots], [("sample", "@name"), *numbers])
-    _activate_lasso(chart)
+    numbers = ("T²", f"@inside{HOVER_NUMBER_FORMAT}"), ("residual", f"@outside{HOVER_NUMBER_FORMAT}")
+    _add_hover(chart, [dots], ("sample", "@name"), *numbers)
     return chart
 
 
 def make_loadings_chart(contents: ReportContent) -> Any:
     """Return the chart of the loadings of all components; a click colours the samples by a variable."""
     listed = contents.listed_loadings
-    variables = [variable for _, variable in listed]
-    data = {
-        "x": np.arange(len(listed)),
-        "y": np.array([variable.loading for variable in variables]),
-        "name": [variable.name for variable in variables],
-        "component": np.array([component.number for component, _ in listed]),
-        "colour": [GROUP_COLOURS[(component.number - 1) % 7] for component, _ in listed],
-        "mean": np.array([variable.mean for variable in variables], float),
-        "spread": np.array([variable.standard_deviation for variable in variables], float),
-        "at": np.array([variable.index for variable in variables]),
-    }
-    source = import_bokeh("models").ColumnDataSource(data, name="loadings")
+    numbers = [component.number for component, _ in listed]
+    source = _make_source(
+        "loadings",
+        x=np.arange(len(listed)),
+        y=np.array([variable.loading for _, variable in listed]),
+        name=[variable.name for _, variable in listed],
+        component=np.array(numbers),
+        colour=[GROUP_COLOURS[(number - 1) % 7] for number in numbers],
+        mean=np.array([variable.mean for _, variable in listed], float),
+        spread=np.array([variable.standard_deviation for _, variable in listed], float),
+        at=np.array([variable.index for _, variable in listed]),
+    )
     label = "component, its variables by size of the loading"
     chart = _make_figure("loadings", label, "loading", "pan,box_zoom,wheel_zoom,tap,reset,save", 340)
     chart.segment("x", 0, "x", "y", source=source, line_color="colour", line_alpha=0.6, nonselection_line_alpha=0.3)
     style = {"size": 9, "line_color": None, "nonselection_fill_alpha": 0.35}
     dots = chart.scatter("x", "y", source=source, fill_color="colour", **style)
-    positions = _find_label_positions(listed)
-    chart.xaxis.ticker, chart.xgrid.visible = positions, False
-    chart.xaxis.major_label_overrides = {position: f"{listed[position][0].number}" for position in positions}
-    rows = [("variable", "@name"), ("component", "@component"), ("loading", "@y{+0.0000}")]
-    rows += [("mean", f"@mean{HOVER_NUMBER_FORMAT}"), ("standard deviation", f"@spread{HOVER_NUMBER_FORMAT}")]
-    _add_hover(chart, [dots], rows)
+    middles = {numbers.index(j) + (numbers.count(j) - 1) // 2: str(j) for j in dict.fromkeys(numbers)}
+    chart.xaxis.ticker, chart.xgrid.visible = list(middles), False
+    chart.xaxis.major_label_overrides = middles
+    moments = ("mean", f"@mean{HOVER_NUMBER_FORMAT}"), ("standard deviation", f"@spread{HOVER_NUMBER_FORMAT}")
+    fields = ("variable", "@name"), ("component", "@component"), ("loading", "@y{+0.0000}")
+    _add_hover(chart, [dots], *fields, *moments)
     return chart
-
-
-def _find_label_positions(listed_loadings: list[Any]) -> list[int]:
-    """Return the position of the tick label of each component: the middle of its loadings."""
-    numbers = [component.number for component, _ in listed_loadings]
-    return [numbers.index(number) + (numbers.count(number) - 1) // 2 for number in dict.fromkeys(numbers)]
 
 
 def make_scree_chart(contents: ReportContent) -> Any:
     """Return the chart of explained variance, with that of ordinary components and of permuted tables."""
     shares = 100 * np.array([component.explained_share for component in contents.components])
-    numbers = np.arange(1, shares.size + 1)
-    pca = 100 * np.asarray(contents.pca_shares)
-    data = {"x": numbers, "share": shares, "total": np.cumsum(shares), "pca": pca, "pca_total": np.cumsum(pca)}
-    source = import_bokeh("models").ColumnDataSource(data, name="scree")
+    numbers, pca = np.arange(1, shares.size + 1), 100 * np.asarray(contents.pca_shares)
+    source = _make_source("scree", x=numbers, share=shares, total=np.cumsum(shares), pca=pca, pca_total=np.cumsum(pca))
     chart = _make_figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
     bars = chart.vbar("x", 0.62, "share", source=source, fill_color=PAGE_BLUE, line_color=None)
     style: dict[str, Any] = {"source": source, "line_color": PAGE_GREY}
@@ -236,31 +227,28 @@ def make_scree_chart(contents: ReportContent) -> Any:
     if test is not None:
         limit = 100 * test.null_quantile[: shares.size] / test.total_variance
         chart.scatter(numbers[: limit.size], limit, marker="dash", size=34, line_width=3, line_color=VERMILION)
-    chart.xaxis.ticker = numbers
+    chart.xaxis.ticker, chart.xgrid.visible = numbers, False
     chart.y_range.start = 0
-    chart.xgrid.visible = False
-    rows = [("component", "@x"), ("sparse", "@share{0.00} %"), ("sparse, running total", "@total{0.00} %")]
-    _add_hover(chart, [bars], [*rows, ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")])
+    sparse = ("sparse", "@share{0.00} %"), ("sparse, running total", "@total{0.00} %")
+    ordinary = ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")
+    _add_hover(chart, [bars], ("component", "@x"), *sparse, *ordinary)
     return chart
 
 
 def make_path_chart(contents: ReportContent) -> Any:
     """Return the chart of variance against the number of variables, with the point of the slider marked."""
-    points = contents.path_points
-    cardinality = np.array([point.mean_cardinality for point in points])
-    share = 100 * np.array([point.share_of_pca for point in points])
-    is_shown = cardinality > 0
-    models = import_bokeh("models")
-    label = "variables per component"
-    source = models.ColumnDataSource({"x": cardinality[is_shown], "y": share[is_shown]}, name="path")
-    chart = _make_figure("path", label, "% of ordinary components", PLAIN_TOOLS, 320, x_axis_type="log")
+    points = [(point.mean_cardinality, 100 * point.share_of_pca) for point in contents.path_points]
+    x, y = np.array([point for point in points if point[0] > 0]).reshape(-1, 2).T
+    here_x, here_y = points[contents.path_start_index]
+    labels = ("variables per component", "% of ordinary components")
+    source = _make_source("path", x=x, y=y)
+    chart = _make_figure("path", *labels, PLAIN_TOOLS, 320, x_axis_type="log")
     chart.line("x", "y", source=source, line_color=PAGE_BLUE, line_width=2)
     dots = chart.scatter("x", "y", source=source, fill_color=PAGE_BLUE, line_color=None, size=6)
-    start = contents.path_start_index
-    current = models.ColumnDataSource({"x": cardinality[[start]], "y": share[[start]]}, name="here")
+    current = _make_source("here", x=[here_x], y=[here_y])
     chart.scatter("x", "y", source=current, fill_color=None, line_color=VERMILION, line_width=3, size=16)
     chart.y_range.start = 0
     chart.xaxis.ticker.base = 10
-    chart.xaxis.formatter = models.NumeralTickFormatter(format="0a")
-    _add_hover(chart, [dots], [(label, "@x{0.[0]}"), ("% of ordinary components", "@y{0.00}")])
+    chart.xaxis.formatter = import_bokeh("models").NumeralTickFormatter(format="0a")
+    _add_hover(chart, [dots], *zip(labels, ("@x{0.[0]}", "@y{0.00}"), strict=True))
     return chart

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from gpower._utils.arrays import Array, is_device_array, to_host, to_numpy
 from gpower._utils.text import NumberedNames, make_names_unique
 from gpower.analysis.association import Association, Metadata, align_metadata, associate
-from gpower.analysis.enrichment import Enrichment
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
@@ -32,9 +31,8 @@ from gpower.validation.params import get_constructor_params
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import read_estimator_input
 
-#: Largest numbers of loadings in the table of a page, of bars and gene sets on the card of a component, and of
-#: loadings of a component at a point of a path.
-MAX_LISTED_LOADINGS, MAX_LOADING_BARS, MAX_GENE_SETS_PER_COMPONENT, MAX_LOADINGS_PER_PATH_POINT = 5000, 20, 10, 30
+#: Largest numbers of loadings in the table of a page, and of those of a component at a point of a path.
+MAX_LISTED_LOADINGS, MAX_LOADINGS_PER_PATH_POINT = 5000, 30
 #: Difference of means, in standard deviations, above which the data are not those of the fit; rounding is far below.
 MAX_RELATIVE_MEAN_SHIFT = 1e-3
 
@@ -61,13 +59,7 @@ class Component:
     variables: tuple[Variable, ...]
     optimality_ratio: float | None = None  # proven share of the best possible
     p_value: float | None = None
-    gene_sets: tuple[dict[str, Any], ...] = ()  # the first enriched gene sets
-    n_gene_sets: int = 0  # number of all enriched gene sets
-
-    @property
-    def bar_variables(self) -> tuple[Variable, ...]:
-        """Return the variables whose loadings are bars on the card."""
-        return self.variables[:MAX_LOADING_BARS]
+    gene_sets: tuple[dict[str, Any], ...] = ()  # records of the enriched gene sets
 
 
 @dataclass(frozen=True)
@@ -128,10 +120,8 @@ class ReportContent:
     @property
     def n_missing(self) -> int:
         """Return the number of missing values that the model estimated."""
-        is_imputed = get_constructor_params(self.model).get("missing") == "impute" and isinstance(
-            self.matrix, np.ndarray
-        )
-        return int(np.count_nonzero(np.isnan(self.matrix))) if is_imputed else 0
+        is_imputed = get_constructor_params(self.model).get("missing") == "impute"
+        return int(np.count_nonzero(np.isnan(self.matrix))) if is_imputed and isinstance(self.matrix, np.ndarray) else 0
 
     @property
     def removed_covariates(self) -> tuple[list[str], float] | None:
@@ -147,23 +137,36 @@ class ReportContent:
         return get_constructor_params(self.model).get("covariance") is not None
 
     @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Return the number of variables of each component."""
+        return tuple(len(component.variables) for component in self.components)
+
+    @property
+    def optimality_ratios(self) -> list[float]:
+        """Return the proven shares of the best possible, of the components that have a certificate."""
+        return [each.optimality_ratio for each in self.components if each.optimality_ratio is not None]
+
+    @cached_property
+    def loadings(self) -> list[tuple[Component, Variable]]:
+        """Return the variables of all components, each with its component."""
+        return [(component, variable) for component in self.components for variable in component.variables]
+
+    @property
     def listed_loadings(self) -> list[tuple[Component, Variable]]:
         """Return the loadings of all components, or the `MAX_LISTED_LOADINGS` largest at most."""
-        pairs = [(component, variable) for component in self.components for variable in component.variables]
-        if len(pairs) <= MAX_LISTED_LOADINGS:
-            return pairs
-        threshold = sorted((abs(variable.loading) for _, variable in pairs), reverse=True)[MAX_LISTED_LOADINGS]
-        return [(component, variable) for component, variable in pairs if abs(variable.loading) > threshold]
+        sizes = sorted((abs(variable.loading) for _, variable in self.loadings), reverse=True)
+        threshold = sizes[MAX_LISTED_LOADINGS] if len(sizes) > MAX_LISTED_LOADINGS else 0.0
+        return [pair for pair in self.loadings if abs(pair[1].loading) > threshold]
 
     @property
     def max_abs_loading(self) -> float:
         """Return the largest absolute loading of all components, which scales all bars."""
-        return max((abs(variable.loading) for each in self.components for variable in each.variables), default=1.0)
+        return max((abs(variable.loading) for _, variable in self.loadings), default=1.0)
 
     @property
     def has_negative_loadings(self) -> bool:
         """Return whether any loading is negative, so that all bars start in the middle."""
-        return any(variable.loading < 0 for each in self.components for variable in each.variables)
+        return any(variable.loading < 0 for _, variable in self.loadings)
 
     @cached_property
     def path_points(self) -> list[PathPoint]:
@@ -174,32 +177,28 @@ class ReportContent:
         path = self.results.path
         if path is None:
             return []
+        share = self.components[-1].cumulative_share
         model = PathPoint(
-            cardinality=tuple(len(component.variables) for component in self.components),
-            explained_share=sum(component.explained_share for component in self.components),
-            share_of_pca=sum(component.explained_share for component in self.components) / self.pca_shares.sum(),
-            loadings=tuple(_select_largest({v.name: v.loading for v in c.variables}) for c in self.components),
-            is_model=True,
+            self.cardinalities, share, share / self.pca_shares.sum(), self._name_loadings(self.model.components_), True
         )
         points = [model]
         for i, cardinality in enumerate(map(tuple, path.cardinality.tolist())):
-            if cardinality == model.cardinality:
-                continue
-            rows = path.components(i).toarray()
-            named = [{self.feature_names[j]: float(z[j]) for j in np.flatnonzero(z).tolist()} for z in rows]
-            shares = float(path.explained_variance_ratio[i].sum()), float(path.share_of_pca[i])
-            points.append(PathPoint(cardinality, *shares, tuple(map(_select_largest, named))))
+            if cardinality != model.cardinality:
+                shares = float(path.explained_variance_ratio[i].sum()), float(path.share_of_pca[i])
+                points.append(PathPoint(cardinality, *shares, self._name_loadings(path.components(i).toarray())))
         return sorted(points, key=lambda point: point.mean_cardinality)
 
     @property
     def path_start_index(self) -> int:
         """Return the index of the model among the points of the path."""
-        return next((i for i, point in enumerate(self.path_points) if point.is_model), 0)
+        return next(i for i, point in enumerate(self.path_points) if point.is_model)
 
-    @property
-    def n_loadings(self) -> int:
-        """Return the number of non-zero loadings."""
-        return sum(len(component.variables) for component in self.components)
+    def _name_loadings(self, components: Array) -> tuple[dict[str, float], ...]:
+        """Return the largest loadings of each component at a point of a path by variable, largest first."""
+        return tuple(
+            {self.feature_names[j]: float(z[j]) for j in rank_nonzero_by_size(z)[:MAX_LOADINGS_PER_PATH_POINT].tolist()}
+            for z in to_numpy(components)
+        )
 
 
 def collect_content(
@@ -242,7 +241,9 @@ def collect_content(
     used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
     data_warnings = _check_same_samples(bare_model, matrix, used)
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
-    row_names = _read_sample_names(X, table.shape[0]) if sample_names is None else sample_names
+    index = getattr(X, "index", None)
+    index = [f"s{i}" for i in range(table.shape[0])] if index is None or callable(index) else map(str, index)
+    row_names = list(index) if sample_names is None else sample_names
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
         samples = samples.anonymise(omitted)
@@ -262,12 +263,6 @@ def collect_content(
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
     )
-
-
-def _select_largest(loadings: dict[str, float]) -> dict[str, float]:
-    """Return the largest loadings of a component at a point of a path, largest first."""
-    names = sorted(loadings, key=lambda name: -abs(loadings[name]))
-    return {name: loadings[name] for name in names[:MAX_LOADINGS_PER_PATH_POINT]}
 
 
 def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Iterator[str]:
@@ -305,12 +300,6 @@ def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> S
     return make_names_unique([str(name) for name in names])
 
 
-def _read_sample_names(X: Any, n_samples: int) -> list[str]:
-    """Return the index of a frame as names, or s0, s1, …."""
-    index = getattr(X, "index", None)
-    return [f"s{i}" for i in range(n_samples)] if index is None or callable(index) else [str(name) for name in index]
-
-
 def _make_components(
     model: SparsePCAEstimator,
     matrix: Any,
@@ -319,15 +308,19 @@ def _make_components(
     results: ReportResults,
 ) -> Iterable[Component]:
     """Yield each component with its variables, certificate, p-value and gene sets."""
-    moments = _compute_variable_moments(model, matrix, used_variables)
-    means = dict(zip(used_variables.tolist(), moments["mean"].tolist(), strict=True))
-    spreads = dict(zip(used_variables.tolist(), moments["spread"].tolist(), strict=True))
+    if get_constructor_params(model).get("covariance") is None:
+        moments = compute_column_moments(matrix, used_variables)
+    else:
+        spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
+        moments = {"mean": np.full(used_variables.size, np.nan), "spread": spread}
+    means, spreads = (
+        dict(zip(used_variables.tolist(), moments[name].tolist(), strict=True)) for name in ("mean", "spread")
+    )
     shares = np.asarray(model.explained_variance_ratio_, float)
-    gene_sets = _collect_enriched_sets(results.enrichment)
     ratios, p_values = results.get_optimality_ratios(model), results.get_p_values(model)
+    records = [] if results.enrichment is None else [each for each in results.enrichment.records() if each["enriched"]]
     for i, row in enumerate(to_numpy(model.components_)):
         frequency = {} if results.stability is None else dict(enumerate(results.stability.frequency[i].tolist()))
-        own_sets = gene_sets.get(i + 1, [])
         yield Component(
             number=i + 1,
             explained_share=float(shares[i]),
@@ -338,23 +331,5 @@ def _make_components(
             ),
             optimality_ratio=ratios.get(i),
             p_value=p_values.get(i),
-            gene_sets=tuple(own_sets[:MAX_GENE_SETS_PER_COMPONENT]),
-            n_gene_sets=len(own_sets),
+            gene_sets=tuple(record for record in records if record["component"] == i + 1),
         )
-
-
-def _compute_variable_moments(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Any:
-    """Return means and standard deviations of the variables; the means of a covariance are NaN."""
-    if get_constructor_params(model).get("covariance") is None:
-        return compute_column_moments(matrix, used_variables)
-    spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
-    return {"mean": np.full(used_variables.size, np.nan), "spread": spread}
-
-
-def _collect_enriched_sets(enrichment: Enrichment | None) -> dict[int, list[dict[str, Any]]]:
-    """Return the records of the enriched gene sets of each component, by its number from 1."""
-    by_component: dict[int, list[dict[str, Any]]] = {}
-    for record in () if enrichment is None else enrichment.records():
-        if record["enriched"]:
-            by_component.setdefault(record["component"], []).append(record)
-    return by_component

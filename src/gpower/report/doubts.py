@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from gpower._utils.arrays import Array, to_numpy
+import numpy as np
+
+from gpower._utils.arrays import to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_percent, format_ratio, quote
 from gpower.analysis.association import Association
 from gpower.estimators.base import SparsePCAEstimator
-from gpower.model_selection import Stability
 from gpower.report.results import ReportResults
 
 #: A p-value above this, a proven share of the best possible variance below this, and a share of selected variables
@@ -39,44 +40,35 @@ def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None)
     1 column(s) do not vary and get no loading: 4.
     """
     results = results or ReportResults()
-    doubts = [
-        *vars(model).get("warnings_", ()),
-        *_find_low_ratios(results.get_optimality_ratios(model)),
-        *_find_high_p_values(results.get_p_values(model), len(model.components_)),
-        *(_find_unstable_components(model, results.stability) if results.stability is not None else ()),
-        *model.notes_,
-    ]
+    doubts = [*vars(model).get("warnings_", ()), *_find_doubtful_components(model, results), *model.notes_]
     yield from dict.fromkeys(map(str, doubts))
 
 
-def _find_low_ratios(ratios: dict[int, float]) -> Iterator[str]:
-    """Yield a sentence for each component, by index, that is proven to reach little of the best possible variance."""
-    for i, ratio in ratios.items():
+def _find_doubtful_components(model: SparsePCAEstimator, results: ReportResults) -> Iterator[str]:
+    """Yield a sentence for each component far from the best possible, then for those by chance, then for unstable ones.
+
+    Each sentence states the evidence: the certificate, the p-value, or the variables that other samples choose again.
+    """
+    for i, ratio in results.get_optimality_ratios(model).items():
         if ratio < MIN_OPTIMALITY_RATIO:
             yield (
                 f"Component {i + 1} is proven to reach only {format_ratio(ratio)} of the best possible variance; "
                 "other variables may explain more."
             )
-
-
-def _find_high_p_values(p_values: dict[int, float], n_components: int) -> Iterator[str]:
-    """Yield a sentence for each component, by index, that may be chance, and one for those that were not tested."""
-    for i in range(n_components if p_values else 0):
+    p_values = results.get_p_values(model)
+    for i in range(len(model.components_) if p_values else 0):
         if i not in p_values:
             yield f"Component {i + 1} was not compared with permuted tables, since an earlier one may be chance."
         elif p_values[i] > MAX_SIGNIFICANT_P_VALUE:
             yield f"Component {i + 1} may be chance: permuted tables explain as much (p = {p_values[i]:.2g})."
-
-
-def _find_unstable_components(model: SparsePCAEstimator, stability: Stability) -> Iterator[str]:
-    """Yield a sentence for each component most of whose variables other samples would not choose."""
-    selected: Array = stability.selected & (to_numpy(model.components_) != 0)
-    for number, (n_selected, cardinality) in enumerate(zip(selected.sum(axis=1), model.cardinality_, strict=True), 1):
-        if n_selected < MIN_SELECTED_SHARE * cardinality:
+    stability = results.stability
+    if stability is not None:
+        n_selected = (stability.selected & (to_numpy(model.components_) != 0)).sum(axis=1)
+        for i in np.flatnonzero(n_selected < MIN_SELECTED_SHARE * np.asarray(model.cardinality_)).tolist():
             yield (
-                f"Component {number} is unstable: {n_selected} of its {cardinality} variables are chosen again in at "
-                f"least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random parts of the "
-                "samples."
+                f"Component {i + 1} is unstable: {n_selected[i]} of its {model.cardinality_[i]} variables are chosen "
+                f"again in at least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random "
+                "parts of the samples."
             )
 
 

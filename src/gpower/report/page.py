@@ -5,13 +5,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import date
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from gpower._utils.text import format_percent
 from gpower.report import formatting, sentences
@@ -23,7 +20,6 @@ from gpower.report.charts import (
     serialize_charts,
 )
 from gpower.report.content import PathPoint, ReportContent
-from gpower.report.excel import encode_workbook
 from gpower.report.optional_packages import import_for_report
 from gpower.report.static_figures import draw_static_figures
 
@@ -32,18 +28,6 @@ TEMPLATE_FOLDER = Path(__file__).parent
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
-
-
-@dataclass(frozen=True)
-class Colouring:
-    """A column of metadata by which the page can colour the samples, with its legend or range."""
-
-    key: str
-    name: str
-    legend_entries: list[tuple[str, str, str, int]]
-    low: float
-    high: float
-    n_unknown: int
 
 
 def render_page(contents: ReportContent, title: str) -> str:
@@ -63,7 +47,7 @@ def render_page(contents: ReportContent, title: str) -> str:
         "signed": formatting.format_signed,
         "rounded": formatting.format_rounded,
         "probability": formatting.format_p_value,
-        "exact": format_exact,
+        "exact": lambda number: "" if number is None or number != number else repr(float(number)),
     }
     environment.filters |= filters
     page, page_script, style = (
@@ -77,11 +61,10 @@ def render_page(contents: ReportContent, title: str) -> str:
             title=title,
             contents=contents,
             samples=contents.samples,
-            colourings=_list_colourings(contents),
+            colourings={} if contents.samples is None else select_colouring_metadata(contents.samples),
+            make_group_legend=make_group_legend,
             pictures=draw_static_figures(contents),
-            workbook=encode_workbook(contents),
             sentences=sentences,
-            pairs=_list_component_pairs(contents),
             today=date.today().isoformat(),
             style=mark_safe(style),
             policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
@@ -102,37 +85,6 @@ def _read_bokeh_script() -> str:
 def _hash_script(script: str) -> str:
     """Return the hash by which the content security policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def format_exact(number: float | None) -> str:
-    """Return all digits of a number, for sorting and for files; an empty string for None or NaN."""
-    return "" if number is None or number != number else repr(float(number))
-
-
-def _list_colourings(contents: ReportContent) -> list[Colouring]:
-    """Return the columns of metadata that colours can show, with their legends or ranges."""
-    columns = {} if contents.samples is None else select_colouring_metadata(contents.samples)
-    return [
-        Colouring(
-            key,
-            name,
-            legend_entries=[] if column.is_continuous else make_group_legend(column),
-            low=float(np.nanmin(column.values)) if column.is_continuous else 0.0,
-            high=float(np.nanmax(column.values)) if column.is_continuous else 0.0,
-            n_unknown=int(np.count_nonzero(~column.is_known)),
-        )
-        for key, (name, column) in columns.items()
-    ]
-
-
-def _list_component_pairs(contents: ReportContent) -> list[list[tuple[int, float, float]]]:
-    """Return a table of all pairs of components: common variables, correlation of scores, cosine of loadings."""
-    model = contents.model
-    overlap, score_correlation, cosine = model.overlap_, model.score_correlation_, model.loading_correlation_
-    m = len(contents.components)
-    return [
-        [(int(overlap[i, j]), float(score_correlation[i, j]), float(cosine[i, j])) for j in range(m)] for i in range(m)
-    ]
 
 
 def _encode_path_point(point: PathPoint) -> dict[str, Any]:

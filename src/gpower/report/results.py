@@ -56,16 +56,13 @@ class ReportResults:
 
     def check_shapes(self, shape: tuple[int, int]) -> None:
         """Raise if a result does not have the numbers of components and variables in `shape`."""
-        component_counts = {
-            "Enrichment": self.enrichment and len(self.enrichment.n_selected),
-            "SparsityPath": self.path and self.path.n_components,
-            "Stability": self.stability and len(self.stability.frequency),
-            "list of certificates": len(self.certificates) or None,
+        counts: dict[str, tuple[Any, Any]] = {
+            "Enrichment": (self.enrichment and len(self.enrichment.n_selected), None),
+            "SparsityPath": (self.path and self.path.n_components, self.path and self.path.n_features),
+            "Stability": self.stability.frequency.shape if self.stability else (None, None),
+            "list of certificates": (len(self.certificates) or None, None),
         }
-        for kind, count in component_counts.items():
-            if count is not None and count != shape[0]:
-                raise ValueError(f"results: the {kind} is of {count} components, but the model has {shape[0]}.")
-        variable_counts = (self.path and self.path.n_features, self.stability and self.stability.frequency.shape[1])
-        for count in variable_counts:
-            if count is not None and count != shape[1]:
-                raise ValueError(f"results: one is of {count} variables, but the model has {shape[1]}.")
+        for kind, sizes in counts.items():
+            for size, expected, unit in zip(sizes, shape, ("components", "variables"), strict=True):
+                if size is not None and size != expected:
+                    raise ValueError(f"results: the {kind} is of {size} {unit}, but the model has {expected}.")

@@ -141,13 +141,12 @@ def find_identifying_columns(metadata: Metadata) -> tuple[str, ...]:
     >>> find_identifying_columns(metadata | {"age": [31.5, 40.5, 52.5, 40.5]})
     ('id', 'number')
     """
-    return tuple(str(name) for name, values in metadata.items() if _is_identifying(parse_metadata_column(values)))
-
-
-def _is_identifying(column: MetadataColumn) -> bool:
-    """Return whether the labels mostly differ, or the numbers are integers that all differ."""
-    values = column.values[column.is_known]
-    distinct = len(set(values.tolist()))
-    if column.is_continuous:
-        return distinct == values.size > 1 and bool(np.all(values == values.round()))
-    return values.size > 1 and distinct > values.size / 2
+    found = []
+    for name, labels in metadata.items():
+        column = parse_metadata_column(labels)
+        values = column.values[column.is_known]
+        distinct = len(set(values.tolist()))
+        is_numbering = column.is_continuous and distinct == values.size and np.all(values == values.round())
+        if values.size > 1 and (is_numbering or (not column.is_continuous and distinct > values.size / 2)):
+            found.append(str(name))
+    return tuple(found)

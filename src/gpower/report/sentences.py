@@ -1,11 +1,14 @@
-"""Sentences of a page: the summary, the methods with the options of the fit, and the citations."""
+"""Sentences of a page: the summary, the methods with the options of the fit, and the citations.
+
+Each text is a list of ``condition and sentence``, of which those with a condition that holds are shown.
+"""
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, clone
@@ -18,18 +21,19 @@ from gpower.report.samples import OUTLIER_LIMIT_LEVEL
 from gpower.validation.checks import is_sequence
 from gpower.validation.params import get_constructor_params, has_default_cardinality
 
-#: References, by the part of a page that uses them.
+#: References, by the words of the methods that cite them.
 CITATIONS = {
-    "method": "M. Journée, Y. Nesterov, P. Richtárik, R. Sepulchre (2010). Generalized power method for sparse "
-    "principal component analysis. Journal of Machine Learning Research 11, 517–553.",
-    "stability": "N. Meinshausen, P. Bühlmann (2010). Stability selection. Journal of the Royal Statistical Society B "
-    "72, 417–473.",
-    "test": "J. L. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika 30, "
-    "179–185.",
-    "adjusted": "Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of the Royal "
-    "Statistical Society B 57, 289–300.",
-    "t2": "H. Hotelling (1931). The generalization of Student’s ratio. Annals of Mathematical Statistics 2, 360–378.",
-    "residual": "G. E. P. Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance "
+    "Journée et al. 2010": "M. Journée, Y. Nesterov, P. Richtárik, R. Sepulchre (2010). Generalized power method for "
+    "sparse principal component analysis. Journal of Machine Learning Research 11, 517–553.",
+    "Meinshausen and Bühlmann 2010": "N. Meinshausen, P. Bühlmann (2010). Stability selection. Journal of the Royal "
+    "Statistical Society B 72, 417–473.",
+    "Horn 1965": "J. L. Horn (1965). A rationale and test for the number of factors in factor analysis. Psychometrika "
+    "30, 179–185.",
+    "Benjamini and Hochberg 1995": "Y. Benjamini, Y. Hochberg (1995). Controlling the false discovery rate. Journal of "
+    "the Royal Statistical Society B 57, 289–300.",
+    "Hotelling’s T² (1931)": "H. Hotelling (1931). The generalization of Student’s ratio. Annals of Mathematical "
+    "Statistics 2, 360–378.",
+    "Box 1954": "G. E. P. Box (1954). Some theorems on quadratic forms applied in the study of analysis of variance "
     "problems, I. Annals of Mathematical Statistics 25, 290–302.",
 }
 #: Phrases for the constraints between components.
@@ -43,43 +47,24 @@ _DEFLATION_PHRASES = {
     "projection": "the part along the loadings of a component was removed before the search for the next",
     "orthogonalized": "the part along the loadings of all components so far was removed before the search for the next",
 }
-#: Sentences of the methods on further results, by field of `ReportResults`; {0} is the result.
-_RESULT_SENTENCES = {
-    "stability": "Stability of the selection was assessed by refitting to {0.n_subsamples} random parts of the samples "
-    "(Meinshausen and Bühlmann 2010), with a threshold of {0.threshold:g}.",
-    "test": "The number of components was tested against up to {0.permuted_variance.shape[0]} tables with "
-    "independently permuted columns at the level {0.level:g}. Parallel analysis (Horn 1965) counts the ordinary "
-    "components that explain more than the mean of those of such tables: {0.n_components_pca} of the "
-    "first {0.pca_variance.size}.",
-    "enrichment": "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the "
-    "number of tests (Benjamini and Hochberg 1995), at the level {0.alpha:g}.",
-}
 #: Parameters that describe the machine rather than the model and are not shown.
 _MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
 _MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
 
 
-class Check(NamedTuple):
-    """A check of the components, with the flag of ``gpower report`` and the function that run it."""
-
-    question: str
-    flag: str
-    function: str
-
-
-def list_checks_not_run(contents: ReportContent) -> list[Check]:
-    """Return the checks of the components of which the page has no result."""
-    checks = []
-    if all(component.p_value is None for component in contents.components):
-        checks.append(Check("whether components explain more than chance", "--test", "component_test"))
-    if contents.results.stability is None:
-        question = "whether other samples would choose the same variables"
-        checks.append(Check(question, "--stability", "stability_selection"))
-    if all(component.optimality_ratio is None for component in contents.components):
-        checks.append(Check("how far components are from the best possible", "--certify", "certify"))
-    if contents.association is None and not contents.is_covariance:
-        checks.append(Check("whether components differ between batches", "--metadata", "html_report(metadata=…)"))
-    return checks
+def list_checks_not_run(contents: ReportContent) -> list[tuple[str, str, str]]:
+    """Return the checks of which the page has no result: question, flag of ``gpower report``, and function."""
+    p_values = [each.p_value for each in contents.components if each.p_value is not None]
+    batches_are_unchecked = contents.association is None and not contents.is_covariance
+    checks = [
+        not p_values and ("whether components explain more than chance", "--test", "component_test"),
+        contents.results.stability is None
+        and ("whether other samples would choose the same variables", "--stability", "stability_selection"),
+        not contents.optimality_ratios and ("how far components are from the best possible", "--certify", "certify"),
+        batches_are_unchecked
+        and ("whether components differ between batches", "--metadata", "html_report(metadata=…)"),
+    ]
+    return [check for check in checks if check]
 
 
 def describe_data_size(contents: ReportContent) -> str:
@@ -109,156 +94,142 @@ def format_axis_label(component: Component) -> str:
 
 def summarize_content(contents: ReportContent) -> tuple[str, str, str]:
     """Return three sentences: on the data and the fit, on explained variance, and on optimality."""
-    components = contents.components
-    counts = [len(component.variables) for component in components]
+    components, constraint = contents.components, get_constructor_params(contents.model).get("constraint")
     n_used = len({variable.index for component in components for variable in component.variables})
     source = "A covariance of" if contents.is_covariance else "A table of"
-    first = (
-        f"{source} {describe_data_size(contents)} was reduced to "
-        f"{format_count(len(components), 'sparse component')} of {describe_cardinalities(counts)}"
+    phrase = "" if constraint is None else f", {CONSTRAINT_PHRASES[constraint]}"
+    count = format_count(len(components), "sparse component")
+    fit = (
+        f"{source} {describe_data_size(contents)} was reduced to {count} of "
+        f"{describe_cardinalities(contents.cardinalities)}{phrase}"
     )
-    they_use, explain = ("It uses", "explains") if len(components) == 1 else ("They use", "explain")
-    pca_share = float(contents.pca_shares.sum())
+    they_use, explain, each = ("It uses", "explains", "It") if len(components) == 1 else ("They use", "explain", "Each")
     rest = "" if contents.removed_covariates is None else " that is left"
-    second = (
+    variance = (
         f"{they_use} {format_count(n_used, 'variable')} and {explain} "
         f"{format_percent(components[-1].cumulative_share)} of the variance{rest}; as many ordinary principal "
-        f"components, with all variables, explain {format_percent(pca_share)}."
+        f"components, with all variables, explain {format_percent(float(contents.pca_shares.sum()))}."
     )
-    constraint = get_constructor_params(contents.model).get("constraint")
-    first += "" if constraint is None else f", {CONSTRAINT_PHRASES[constraint]}"
-    return "; ".join([first, *describe_choices(contents)]) + ".", second, _describe_optimality(contents)
+    optimality = "The distance from the best possible with as many variables was not computed (certify)."
+    if ratios := contents.optimality_ratios:
+        smallest, total = format_ratio(min(ratios)), vars(contents.model).get("total_optimality_ratio_")
+        claim = "be the best possible" if smallest == "100 %" else f"reach at least {smallest} of the best possible"
+        together = ""
+        if total is not None and constraint is not None:
+            best = f"{format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[constraint]}"
+            together = f", and all of them together at least {best}"
+        optimality = f"{each} is proven to {claim} with as many variables{together}."
+    return "; ".join([fit, *describe_choices(contents)]) + ".", variance, optimality
 
 
-def _describe_optimality(contents: ReportContent) -> str:
-    """Return a sentence on the certificates of the components and, under a constraint, of all together."""
-    ratios = [component.optimality_ratio for component in contents.components if component.optimality_ratio is not None]
-    if not ratios:
-        return "The distance from the best possible with as many variables was not computed (certify)."
-    smallest = format_ratio(min(ratios))
+def describe_methods(contents: ReportContent) -> list[str]:
+    """Return the sentences of a methods section."""
+    params, results, association = get_constructor_params(contents.model), contents.results, contents.association
+    stability, test, enrichment = results.stability, results.test, results.enrichment
     total = vars(contents.model).get("total_optimality_ratio_")
-    constraint = get_constructor_params(contents.model).get("constraint")
-    together = ""
-    if total is not None and constraint is not None:
-        best = f"{format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[constraint]}"
-        together = f", and all of them together at least {best}"
-    claim = "be the best possible" if smallest == "100 %" else f"reach at least {smallest} of the best possible"
-    subject = "It" if len(contents.components) == 1 else "Each"
-    return f"{subject} is proven to {claim} with as many variables{together}."
-
-
-def describe_methods(contents: ReportContent) -> Iterator[str]:
-    """Yield the sentences of a methods section."""
-    params = get_constructor_params(contents.model)
-    counts = [len(component.variables) for component in contents.components]
     software = f"gpower {version('gpower')}, an implementation of the generalized power method (Journée et al. 2010)"
-    if not _is_gpower_model(contents):
-        software = f"{type(contents.model).__name__} of gpower {version('gpower')}"
-    yield f"Sparse principal components were computed with {software}, from {describe_data_size(contents)}."
-    yield from (f"{clause[0].upper()}{clause[1:]}." for clause in describe_choices(contents))
-    how = describe_search(params) if _is_gpower_model(contents) else "were found"
-    yield f"{format_count(len(counts), 'component')} of {describe_cardinalities(counts)} {how}."
-    yield (
+    search = describe_search(params)
+    if not isinstance(contents.model, GPower):  # a baseline
+        software, search = f"{type(contents.model).__name__} of gpower {version('gpower')}", "were found"
+    count = format_count(len(contents.components), "component")
+    sentences = [
+        f"Sparse principal components were computed with {software}, from {describe_data_size(contents)}.",
+        *(f"{clause[0].upper()}{clause[1:]}." for clause in describe_choices(contents)),
+        f"{count} of {describe_cardinalities(contents.cardinalities)} {search}.",
         "Explained variance is adjusted: a component counts only with the variance that it does not share with "
-        "components of larger variance, so that no variance is counted twice."
-    )
-    yield from _describe_certificates(contents)
-    results = {name: getattr(contents.results, name) for name in _RESULT_SENTENCES}
-    yield from (_RESULT_SENTENCES[name].format(result) for name, result in results.items() if result is not None)
-    yield from _describe_sample_analysis(contents)
+        "components of larger variance, so that no variance is counted twice.",
+        contents.optimality_ratios
+        and "Certificates are upper bounds on the variance that any component of as many variables explains after the "
+        "components before it.",
+        contents.optimality_ratios
+        and total is not None
+        and params.get("constraint") is None
+        and f"The variances of all components sum to at least {format_ratio(float(total))} of those that the best "
+        "components of each size would have alone; without a constraint there is no tighter bound.",
+        stability is not None
+        and f"Stability of the selection was assessed by refitting to {stability.n_subsamples} random parts of the "
+        f"samples (Meinshausen and Bühlmann 2010), with a threshold of {stability.threshold:g}.",
+        test is not None
+        and f"The number of components was tested against up to {len(test.permuted_variance)} tables with "
+        f"independently permuted columns at the level {test.level:g}. Parallel analysis (Horn 1965) counts the "
+        "ordinary components that explain more than the mean of those of such tables: "
+        f"{test.n_components_pca} of the first {test.pca_variance.size}.",
+        enrichment is not None
+        and "Over-representation of gene sets was tested by the hypergeometric distribution, corrected for the number "
+        f"of tests (Benjamini and Hochberg 1995), at the level {enrichment.alpha:g}.",
+        association is not None
+        and f"Associations of scores and metadata were tested by {' and '.join(sorted(set(association.tests)))} "
+        "tests, corrected for the number of tests (Benjamini and Hochberg 1995).",
+        contents.samples is not None
+        and f"About {100 * OUTLIER_LIMIT_LEVEL:g} of 100 new samples stay within each limit for single samples, if "
+        "scores are normally distributed: Hotelling’s T² (1931) within the components, and the squared residual "
+        "(Box 1954) outside of them.",
+    ]
+    return [sentence for sentence in sentences if sentence]
 
 
-def describe_choices(contents: ReportContent) -> Iterator[str]:
-    """Yield clauses on preprocessing, on numbers chosen from the data, and on rules for variables."""
-    params = get_constructor_params(contents.model)
-    yield from _describe_preprocessing(contents, params)
-    yield from _describe_chosen_numbers(contents, params)
-    yield from _describe_variable_rules(params)
-
-
-def _describe_preprocessing(contents: ReportContent, params: dict[str, Any]) -> Iterator[str]:
-    """Yield clauses on the preprocessing of the table."""
-    if contents.pipeline_steps:
-        yield f"the table went through {', '.join(contents.pipeline_steps)} first"
-    if not contents.is_covariance:
-        centred = "centred" if params.get("center", True) else "not centred (variance is counted about zero)"
-        yield f"variables were {centred}" + (" and scaled to a standard deviation of 1" if params.get("scale") else "")
-    if contents.removed_covariates is not None:
-        names, share = contents.removed_covariates
-        yield (
-            f"what a linear regression on {format_names(names)} predicts of each variable was removed, "
-            f"{format_percent(share)} of the variance; values, explained variances and distances are those of the rest"
-        )
-    if contents.n_missing:
-        share = contents.n_missing / contents.matrix.size
-        components = format_count(len(contents.components), "ordinary component")
-        yield (
-            f"{contents.n_missing:,} of {contents.matrix.size:,} values ({format_percent(share)}) were missing and "
-            f"were filled by a model of means and {components}, fitted to the others"
-        )
-
-
-def _describe_chosen_numbers(contents: ReportContent, params: dict[str, Any]) -> Iterator[str]:
-    """Yield clauses on numbers of components and variables that were chosen from the data."""
-    if params.get("n_components") == "auto":
-        yield (
-            "the number of components was chosen by a test against permuted tables, "
-            f"at the level {AUTO_SIGNIFICANCE_LEVEL:g}"
-        )
-    if shares := _list_variance_shares(params):
-        yield (
-            f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
-            "variance that a component of all variables would explain at that step"
-        )
-    if "cardinality_choice_" in vars(contents.model):
-        yield contents.model.cardinality_choice_
+def describe_choices(contents: ReportContent) -> list[str]:
+    """Return clauses on preprocessing, on numbers chosen from the data, and on rules for variables."""
+    params, matrix, steps = get_constructor_params(contents.model), contents.matrix, contents.pipeline_steps
+    covariates, removed_share = contents.removed_covariates or ([], 0.0)
+    centred = "centred" if params.get("center", True) else "not centred (variance is counted about zero)"
+    scaled = " and scaled to a standard deviation of 1" if params.get("scale") else ""
+    shares, rules = _list_variance_shares(params), {"include": "had to be used", "exclude": "could not be used"}
+    variables = {name: _collect_variables(params.get(name)) for name in rules}
+    budgets = [] if params.get("budget") is None else dict.fromkeys(np.ravel(params["budget"]).tolist())
+    clauses = [
+        steps and f"the table went through {', '.join(steps)} first",
+        not contents.is_covariance and f"variables were {centred}{scaled}",
+        covariates
+        and f"what a linear regression on {format_names(covariates)} predicts of each variable was removed, "
+        f"{format_percent(removed_share)} of the variance; values, explained variances and distances are those of the "
+        "rest",
+        contents.n_missing
+        and f"{contents.n_missing:,} of {matrix.size:,} values ({format_percent(contents.n_missing / matrix.size)}) "
+        "were missing and were filled by a model of means and "
+        f"{format_count(len(contents.components), 'ordinary component')}, fitted to the others",
+        params.get("n_components") == "auto"
+        and "the number of components was chosen by a test against permuted tables, at the level "
+        f"{AUTO_SIGNIFICANCE_LEVEL:g}",
+        shares
+        and f"components have the fewest variables that explain {' or '.join(map(format_percent, shares))} of the "
+        "variance that a component of all variables would explain at that step",
+        vars(contents.model).get("cardinality_choice_"),
+        params.get("groups") is not None and "each group of variables was used as a whole or not at all",
+        *(
+            variables[name] and f"{format_count(len(variables[name]), 'variable')} {rule}, as set beforehand ({name})"
+            for name, rule in rules.items()
+        ),
+        params.get("penalty_weights") is not None and "variables were weighted (penalty_weights)",
+        budgets
+        and f"the weights of a component’s variables sum to at most {' or '.join(f'{each:g}' for each in budgets)}",
+        params.get("positive") and "no loading is negative",
+        params.get("variance") == "l1" and "the sum of absolute scores was maximised instead of their variance",
+    ]
+    return [clause for clause in clauses if clause]
 
 
 def _list_variance_shares(params: dict[str, Any]) -> list[float]:
     """Return the distinct cardinalities that are shares of the variance."""
-    cardinality = params.get("cardinality")
-    values = [] if cardinality is None else np.ravel(np.asarray(cardinality, dtype=object)).tolist()
+    values = np.ravel(np.asarray(params.get("cardinality"), dtype=object)).tolist()
     return list(dict.fromkeys(float(each) for each in values if isinstance(each, float) and each < 1))
-
-
-def _describe_variable_rules(params: dict[str, Any]) -> Iterator[str]:
-    """Yield clauses on groups, included and excluded variables, weights, signs and the measure of variance."""
-    if params.get("groups") is not None:
-        yield "each group of variables was used as a whole or not at all"
-    for name, rule in (("include", "had to be used"), ("exclude", "could not be used")):
-        if variables := _collect_variables(params.get(name)):
-            yield f"{format_count(len(variables), 'variable')} {rule}, as set beforehand ({name})"
-    if params.get("penalty_weights") is not None:
-        yield "variables were weighted (penalty_weights)"
-    if params.get("budget") is not None:
-        budgets = " or ".join(f"{each:g}" for each in dict.fromkeys(np.ravel(params["budget"]).tolist()))
-        yield f"the weights of a component’s variables sum to at most {budgets}"
-    if params.get("positive"):
-        yield "no loading is negative"
-    if params.get("variance") == "l1":
-        yield "the sum of absolute scores was maximised instead of their variance"
 
 
 def _collect_variables(variables: Any) -> set[Any]:
     """Return the distinct variables of a list, or of a list for each component."""
-    if variables is None:
-        return set()
-    if not is_sequence(variables):
-        return {variables}
+    if variables is None or not is_sequence(variables):
+        return set() if variables is None else {variables}
     return set().union(*(_collect_variables(each) for each in variables))
 
 
 def describe_search(params: dict[str, Any]) -> str:
     """Return a phrase on how the components were found."""
-    constraint = params.get("constraint")
-    if constraint is not None:
+    if (constraint := params.get("constraint")) is not None:
         return f"were found as one problem, {CONSTRAINT_PHRASES[constraint]}"
     if params.get("method") == "block":
         return "were found together, as a block"
-    return (
-        f"were extracted one after the other, {_describe_sparsity(params)}; "
-        f"{_DEFLATION_PHRASES[params.get('deflation', 'schur')]}"
-    )
+    deflation = _DEFLATION_PHRASES[params.get("deflation", "schur")]
+    return f"were extracted one after the other, {_describe_sparsity(params)}; {deflation}"
 
 
 def _describe_sparsity(params: dict[str, Any]) -> str:
@@ -274,59 +245,12 @@ def _describe_sparsity(params: dict[str, Any]) -> str:
     return "under a bound on the ℓ1 norm" if params.get("l1_bound") is not None else f"under the penalty {name}"
 
 
-def _is_gpower_model(contents: ReportContent) -> bool:
-    """Return whether the model is a `GPower`, not one of the baselines."""
-    return isinstance(contents.model, GPower)
-
-
-def _describe_certificates(contents: ReportContent) -> Iterator[str]:
-    """Yield sentences on the certificates, if there are any."""
-    if all(component.optimality_ratio is None for component in contents.components):
-        return
-    yield (
-        "Certificates are upper bounds on the variance that any component of as many variables explains after the "
-        "components before it."
-    )
-    total = vars(contents.model).get("total_optimality_ratio_")
-    if total is not None and get_constructor_params(contents.model).get("constraint") is None:
-        yield (
-            f"The variances of all components sum to at least {format_ratio(float(total))} of those that the best "
-            "components of each size would have alone; without a constraint there is no tighter bound."
-        )
-
-
-def _describe_sample_analysis(contents: ReportContent) -> Iterator[str]:
-    """Yield sentences on the tests of metadata and the limits of the distances."""
-    if contents.association is not None:
-        tests = sorted(set(contents.association.tests))
-        yield (
-            f"Associations of scores and metadata were tested by {' and '.join(tests)} tests, corrected for the number "
-            "of tests (Benjamini and Hochberg 1995)."
-        )
-    if contents.samples is not None:
-        yield (
-            f"About {100 * OUTLIER_LIMIT_LEVEL:g} of 100 new samples stay within each limit for single samples, if "
-            "scores are normally distributed: Hotelling’s T² (1931) within the components, and the squared residual "
-            "(Box 1954) outside of them."
-        )
-
-
 def list_citations(contents: ReportContent) -> list[str]:
-    """Return the references of the methods that the page uses, and of the software."""
-    results = contents.results
-    is_cited = {
-        "method": _is_gpower_model(contents),
-        "stability": results.stability is not None,
-        "test": results.test is not None,
-        "adjusted": results.enrichment is not None or contents.association is not None,
-        "t2": contents.samples is not None,
-        "residual": contents.samples is not None,
-    }
-    software = (
-        "The gpower developers. gpower: sparse principal components by the generalized power method, version "
-        f"{version('gpower')}."
-    )
-    return [CITATIONS[name] for name, cited in is_cited.items() if cited] + [software]
+    """Return the references of the methods section, and that of the software."""
+    methods = " ".join(describe_methods(contents))
+    software = "The gpower developers. gpower: sparse principal components by the generalized power method, version"
+    cited = [reference for words, reference in CITATIONS.items() if words in methods]
+    return [*cited, f"{software} {version('gpower')}."]
 
 
 def list_package_versions() -> str:

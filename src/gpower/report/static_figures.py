@@ -1,15 +1,11 @@
-"""Static figures of `gpower.plotting`, for print and for readers without JavaScript.
-
-There is none of the loadings, which the cards of the components always show as bars. Heat maps are drawn only here:
-the page shows them to all readers.
-"""
+"""Figures of `gpower.plotting` as images in a page: heat maps of the samples, and the stability of the selection."""
 
 from __future__ import annotations
 
 import base64
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -29,30 +25,19 @@ MAX_HEATMAPS = 6
 
 def draw_static_figures(contents: ReportContent) -> dict[str, str]:
     """Return the figures of a page as data URIs, by name."""
-    return {name: encode_svg(draw) for name, draw in _list_static_plots(contents)}
-
-
-def _list_static_plots(contents: ReportContent) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield the name of each figure and the function that draws it."""
-    model = contents.model
-    results = contents.results
-    yield "scree", partial(plotting.plot_scree, model, test=results.test)
+    figures = {}
     if contents.samples is not None:
-        sample_names = contents.samples.sample_names
         X = contents.matrix[contents.samples.row_indices]
-        yield "outliers", partial(plotting.plot_outliers, model, X, sample_names, reference=contents.matrix)
-        if len(contents.components) > 1:
-            yield "scores", partial(plotting.plot_scores, model, X, names=sample_names)
         bars = dict(list(select_colouring_metadata(contents.samples).values())[:MAX_METADATA_BARS])
         metadata = {name: column.values for name, column in bars.items()} or None
         for j, component in enumerate(contents.components[:MAX_HEATMAPS]):
             if component.variables:
-                draw = partial(plotting.plot_heatmap, model, X, j, metadata, contents.feature_names)
-                yield f"heatmap-{j + 1}", draw
-    if results.path is not None:
-        yield "path", partial(plotting.plot_tradeoff, results.path)
-    if results.stability is not None:
-        yield "stability", partial(plotting.plot_stability, results.stability, contents.feature_names)
+                draw = partial(plotting.plot_heatmap, contents.model, X, j, metadata, contents.feature_names)
+                figures[f"heatmap-{j + 1}"] = encode_svg(draw)
+    stability = contents.results.stability
+    if stability is not None:
+        figures["stability"] = encode_svg(partial(plotting.plot_stability, stability, contents.feature_names))
+    return figures
 
 
 def encode_svg(draw: Callable[[], Any]) -> str:

@@ -144,15 +144,11 @@ def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float 
             f"{MIN_REPORTED_CORRELATION:g} or more"
         )
     if "total_optimality_ratio_" in vars(model):
-        yield f"All together: ≥ {format_ratio(model.total_optimality_ratio_)} of {_describe_certified_optimum(model)}"
-
-
-def _describe_certified_optimum(model: "SparsePCAEstimator") -> str:
-    """Return what the sum of the variances of all components is compared with."""
-    constraint = vars(model).get("constraint")
-    if constraint is not None:
-        return f"the best possible of {constraint} components"
-    return "the sum of the variances that the best component of each size would have alone"
+        constraint, optimum = vars(model).get("constraint"), "the sum of the variances that the best component of each"
+        optimum += " size would have alone"
+        if constraint is not None:
+            optimum = f"the best possible of {constraint} components"
+        yield f"All together: ≥ {format_ratio(model.total_optimality_ratio_)} of {optimum}"
 
 
 def describe_groups_used(model: "SparsePCAEstimator") -> Iterator[str]:
@@ -186,18 +182,15 @@ def print_path(console: Console, path: "SparsityPath", title: str) -> None:
     """Print a line for each point of a path: variables, penalty if there is one, variance, and its share of PCA's."""
     counts_groups = path.kind == "cardinality" and path.params.get("groups") is not None
     columns = {"groups": [f"{count:g}" for count in path.grid]} if counts_groups else {}
-    columns["variables"] = ["-".join(map(str, _collapse_equal(used.tolist()))) for used in path.cardinality]
+    columns["variables"] = [
+        "-".join(map(str, used if len(set(used)) > 1 else used[:1])) for used in path.cardinality.tolist()
+    ]
     if (path.gamma == path.gamma).any():
         columns["gamma"] = ["-".join(f"{gamma:.4g}" for gamma in point) for point in path.gamma]
     columns["% of variance"] = [format_fixed_percent(shares.sum()) for shares in path.explained_variance_ratio]
     columns["% of PCA's"] = [*map(format_fixed_percent, path.share_of_pca)]
     print_line(console, title)
     print_rows(console, columns, zip(*columns.values(), strict=True))
-
-
-def _collapse_equal(numbers: list[int]) -> list[int]:
-    """Return the first number alone if all are equal."""
-    return numbers if len(set(numbers)) > 1 else numbers[:1]
 
 
 def collect_fitted_attributes(

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues, infer_n_components
+from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups, OptionValues
 from gpower.cli.tables import load_table
 from gpower.report.terminal import format_fixed_percent, print_line, print_rows, write_csv_file
 
@@ -34,10 +35,9 @@ _COMPARE_FLAGS = override_flags(
 @command(reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
 def compare(
     sink: OutputSink,
+    flags: FlagGroups,
     data: Path,
     *,
-    reading: OptionValues,
-    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     as_json: bool = False,
@@ -54,15 +54,12 @@ def compare(
     as_json : bool
         Print the figures as JSON.
     """
-    from gpower import compare as compare_methods
-
-    if options["cardinality"] is None:
+    if flags.options["cardinality"] is None:
         raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
-    infer_n_components(options)
-    loaded = load_table(data, reading, options, sink)
+    loaded, options = load_table(data, flags, sink), flags.options
     table = _fill_missing(loaded.table, options, sink)
     with sink.print_warnings(), sink.show_task(f"comparing on {data.name}") as show_method:
-        comparison = compare_methods(table.to_frame_or_array(), **options, callback=show_method)
+        comparison = gpower.compare(table.to_frame_or_array(), **options, callback=show_method)
     sink.print_notes(*dict.fromkeys(note for entry in comparison if entry.model for note in entry.model.notes_))
     sink.print_result(
         lambda: [entry.to_record() | {"cardinality": entry.cardinality} for entry in comparison],
@@ -74,11 +71,10 @@ def compare(
 
 def _fill_missing(table: "Table", options: OptionValues, sink: OutputSink) -> "Table":
     """Return the table, with --missing impute its missing cells estimated as by fit, once for all methods."""
-    from gpower import GPower
     from gpower.validation.prepare import read_estimator_input
 
     data_params = {name: options[name] for name in ("n_components", "center", "scale", "covariance")}
-    model = GPower(**data_params, missing=options.pop("missing"))
+    model = gpower.GPower(**data_params, missing=options.pop("missing"))
     with sink.print_warnings():
         filled = read_estimator_input(model, table.to_frame_or_array()).fill_missing()
     sink.print_notes(*filled.preprocessing_notes)

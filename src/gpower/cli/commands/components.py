@@ -1,21 +1,18 @@
 """``gpower components``: a permutation test of the number of components."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+import gpower
 from gpower._utils.text import format_count, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
-from gpower.cli.shared_flags import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.shared_flags import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
-
-if TYPE_CHECKING:
-    from gpower import ComponentTest
 
 COMPONENT_TEST_PARAMS = (
     *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "balance", "deflation"),
@@ -33,11 +30,9 @@ _COMPONENTS_FLAGS = override_flags(
 @command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_COMPONENTS_FLAGS)
 def components(
     sink: OutputSink,
+    flags: FlagGroups,
     data: Path,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
-    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     as_json: bool = False,
@@ -54,13 +49,11 @@ def components(
     as_json : bool
         Print the figures as JSON.
     """
-    from gpower import component_test
-
-    loaded = load_table(data, reading, options, sink)
-    removed = read_sample_metadata(loaded, metadata, sink).removed
-    options["n_components"] = min(options["n_components"], *loaded.table.X.shape)
+    loaded = load_table(data, flags, sink)
+    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
+    flags.options["n_components"] = min(flags.options["n_components"], *loaded.table.X.shape)
     with sink.print_warnings(), sink.show_progress_bar(f"permuting {loaded.table.X.shape[1]} variables") as update:
-        test = component_test(loaded.table.to_frame_or_array(), **options, **removed, progress=update)
+        test = gpower.component_test(loaded.table.to_frame_or_array(), **flags.options, **removed, progress=update)
     sink.print_notes(*test.null_distribution.notes)
     sink.print_result(
         lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
@@ -70,7 +63,7 @@ def components(
     sink.save_plot(test.plot)
 
 
-def _print_component_test(console: Console, test: "ComponentTest", title: str) -> None:
+def _print_component_test(console: Console, test: "gpower.ComponentTest", title: str) -> None:
     """Print a row for each component tested, and the numbers of components below."""
     print_line(console, title)
     headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")

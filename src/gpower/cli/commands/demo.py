@@ -3,17 +3,14 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import gpower
 from gpower.cli.app import command
 from gpower.cli.commands.fit import fit_model
 from gpower.cli.console import OutputSink
 from gpower.cli.shared_flags import OptionValues
 from gpower.cli.tables import InputTable
 from gpower.report.terminal import print_components
-
-if TYPE_CHECKING:
-    from gpower import GPower
 
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
@@ -27,7 +24,6 @@ def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
     output : folder
         Folder of the two pictures and the report.
     """
-    from gpower import html_report
     from gpower.datasets import Table, load_pitprops, load_planted_expression
 
     pitprops, expression = load_pitprops(), load_planted_expression()
@@ -42,7 +38,8 @@ def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
         sink.print_message(f"Component {j + 1} found {n_found} of the {len(genes)} {module} genes.")
     file = output / "report.html"
     with _print_if_missing(sink, "no report"):
-        html_report(model, Table(expression.X, **names).to_frame_or_array(), file, **names, title="Expression, made up")
+        frame = Table(expression.X, **names).to_frame_or_array()
+        gpower.html_report(model, frame, file, **names, title="Expression, made up")
         sink.print_message(f"\nReport: {file}, a page to explore; open it in any browser: {file.resolve().as_uri()}")
 
 
@@ -55,7 +52,7 @@ def _print_if_missing(sink: OutputSink, what: str) -> Iterator[None]:
         sink.print_notes(f"{what}. {error}")
 
 
-def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[int], title: str) -> "GPower":
+def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[int], title: str) -> "gpower.GPower":
     """Fit a table, print and draw the components, and return the model."""
     from gpower.plotting import plot_loadings, save_figure
 

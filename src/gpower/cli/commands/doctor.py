@@ -34,7 +34,10 @@ def doctor(sink: OutputSink, *, as_json: bool = False) -> None:
         Print one line of JSON on stdout.
     """
     packages = [_check_requirement(requirement) for requirement in read_requirements()]
-    devices = [_check_device_package(name, feature) for name, feature in _DEVICE_PACKAGES.items()]
+    devices = [
+        {"for": feature, "package": name, "versions": "", "found": "yes" if find_spec(name) else "", "remedy": ""}
+        for name, feature in _DEVICE_PACKAGES.items()
+    ]
     content = {
         "gpower": __version__,
         "python": platform.python_version(),
@@ -63,12 +66,6 @@ def _check_requirement(requirement: Requirement) -> dict[str, str]:
         "found": requirement.installed_version,
         "remedy": remedy,
     }
-
-
-def _check_device_package(package: str, feature: str) -> dict[str, str]:
-    """Return a package in the form of `_check_requirement`, without versions and remedy."""
-    found = "yes" if find_spec(package) else ""
-    return {"for": feature, "package": package, "versions": "", "found": found, "remedy": ""}
 
 
 def _list_blas_libraries() -> list[str]:

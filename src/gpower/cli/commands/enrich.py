@@ -11,7 +11,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
-from gpower.cli.shared_flags import OptionValues
+from gpower.cli.shared_flags import FlagGroups, OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
 
 if TYPE_CHECKING:
@@ -27,10 +27,10 @@ _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top"
 @command(options=_ENRICH_FLAGS)
 def enrich(
     sink: OutputSink,
+    flags: FlagGroups,
     loadings: Path,
     *,
     gmt: Path,
-    options: OptionValues,
     draws: int = 200,
     random_state: int = 0,
     output: Path | None = None,
@@ -50,6 +50,7 @@ def enrich(
     draws : int
         Number of random selections of genes to compare the index with; 0 for none.
     random_state : int
+        Seed of the random selections.
     output : path, optional
         Write all overlaps and p-values into this .csv.
     plot : path, optional
@@ -66,8 +67,8 @@ def enrich(
     from gpower.datasets import read_gmt
 
     components, genes = _read_loadings(loadings)
-    _check_loadings(loadings, components, options["top"])
-    result = over_representation(components, read_gmt(gmt), genes=genes, **options)
+    _check_loadings(loadings, components, flags.options["top"])
+    result = over_representation(components, read_gmt(gmt), genes=genes, **flags.options)
     sink.print_notes(*result.universe.notes())
     with sink.show_progress(f"drawing {draws} random selections"):
         chance = random_index(result, n_draws=draws, random_state=random_state) if draws else None

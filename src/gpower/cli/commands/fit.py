@@ -1,8 +1,8 @@
 """``gpower fit``: sparse components of a table."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
@@ -12,16 +12,13 @@ from gpower.cli.shared_flags import (
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
     SOLVER_FLAGS,
+    FlagGroups,
     OptionValues,
     format_typed_flags,
-    infer_n_components,
     merge_solver_options,
 )
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
-
-if TYPE_CHECKING:
-    from gpower import GPower, GPowerCV
 
 #: The flag -k that also accepts auto.
 AUTO_CARDINALITY_OVERRIDE = {
@@ -64,13 +61,9 @@ _PLACE_FLAGS = group_flags(
 )
 def fit(
     sink: OutputSink,
+    flags: FlagGroups,
     data: Path,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
-    options: OptionValues,
-    choice: OptionValues,
-    place: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     safe_csv: bool = False,
@@ -95,12 +88,11 @@ def fit(
     """
     from gpower.plotting import plot_loadings
 
-    infer_n_components(options)
-    loaded = load_table(data, reading, options, sink).decode_to_cache(place["cache"], place["scheduler"], sink)
-    samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
+    loaded = load_table(data, flags, sink).decode_to_cache(flags.place["cache"], flags.place["scheduler"], sink)
+    samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
     removed = samples.removed
-    with loaded.share_with_cluster(place["scheduler"]) as shared:
-        model, notes = fit_model(shared, options, sink, removed, place["device"], choice)
+    with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
+        model, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
         notes += print_batch_notes(model, shared, samples, sink)
         ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
@@ -122,13 +114,12 @@ def fit_model(
     removed: OptionValues | None = None,
     device: str = "cpu",
     choice: OptionValues | None = None,
-) -> tuple["GPower", list[str]]:
+) -> tuple["gpower.GPower", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
     `removed` are the covariates and batches, as arguments of `GPower.fit`. `choice` are the parameters of the
     cross-validation that chooses the numbers of variables if the option `cardinality` is "auto".
     """
-    from gpower import GPower
     from gpower._utils.arrays import to_device, to_numpy
     from gpower.report.doubts import find_doubts
     from gpower.validation.params import expand_per_component, resolve_solver
@@ -143,7 +134,7 @@ def fit_model(
     progress = sink.show_progress(description, input_table.bytes_on_disk)
     with collect_warnings() as messages, progress as callback:
         X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
-        model = GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X, **(removed or {}))
+        model = gpower.GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X, **(removed or {}))
     model.set_params(**params)  # the callback ends with the command
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     if search is not None:
@@ -154,7 +145,7 @@ def fit_model(
     return model, doubts
 
 
-def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: OptionValues) -> float | None:
+def _compute_ordinary_share(model: "gpower.GPower", input_table: InputTable, removed: OptionValues) -> float | None:
     """Return the share of the variance that as many ordinary components explain; None if that would take long."""
     n_samples, n_features = input_table.table.X.shape
     multiplications = n_samples * n_features * min(n_samples, n_features)
@@ -170,21 +161,19 @@ def _compute_ordinary_share(model: "GPower", input_table: InputTable, removed: O
 
 def choose_cardinality(
     input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
-) -> "GPowerCV":
+) -> "gpower.GPowerCV":
     """Choose the number of variables of each component by cross-validation, print it to stderr, return the search.
 
     `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them.
     """
     import numpy as np
 
-    from gpower import GPowerCV
-
     if options["n_components"] == "auto":
         raise ValueError(
             "-m auto and -k auto cannot be used together, because each needs the other. Run -m auto -k 10 first, which "
             "counts the components of 10 variables that are more than chance; then -k auto with that number as -m."
         )
-    cv_params = GPowerCV().get_params()
+    cv_params = gpower.GPowerCV().get_params()
     rejected = format_typed_flags(options, {*cv_params, *SOLVER_FLAGS, "cardinality", "verbose"})
     if rejected:
         raise ValueError(f"-k auto does not go together with {rejected}; give the number of variables instead.")
@@ -193,7 +182,7 @@ def choose_cardinality(
     search = "joint" if options["method"] == "block" else "sequential"
     description = f"choosing the number of variables by {cv_options['cv']} folds"
     with sink.print_warnings(), sink.show_progress_bar(description) as update:
-        model = GPowerCV(**shared, **cv_options, search=search, progress=update)
+        model = gpower.GPowerCV(**shared, **cv_options, search=search, progress=update)
         model.fit(input_table.table.to_frame_or_array(), **removed)
     sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
     largest = int(np.max(np.asarray(model.best_params_["cardinality"])))

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+import gpower
 from gpower._utils.text import format_names, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
@@ -79,10 +80,9 @@ def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str
 
 def _find_changed_params(header: dict[str, Any]) -> dict[str, Any]:
     """Return the saved parameters that differ from their defaults."""
-    from gpower import GPower, GPowerCV
     from gpower.validation.solver import restore_solver
 
-    estimator = GPowerCV() if header["class"] == "GPowerCV" else GPower()
+    estimator = gpower.GPowerCV() if header["class"] == "GPowerCV" else gpower.GPower()
     defaults = estimator.get_params()
     params = restore_solver(header.get("params") or {})
     return {name: value for name, value in params.items() if name not in defaults or value != defaults[name]}

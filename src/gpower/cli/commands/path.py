@@ -1,20 +1,17 @@
 """``gpower path``: the variance explained by every number of variables."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
-from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, OptionValues
+from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
-
-if TYPE_CHECKING:
-    from gpower import SparsityPath
 
 _PATH_FILE_NAME = "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
@@ -30,11 +27,9 @@ _PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWE
 @command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_PATH_FLAGS)
 def path(
     sink: OutputSink,
+    flags: FlagGroups,
     data: Path,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
-    options: OptionValues,
     output: Path | None = None,
     plot: Path | None = None,
     resume: bool = False,
@@ -53,15 +48,15 @@ def path(
     """
     import numpy as np
 
-    from gpower import sparsity_path
     from gpower.plotting import plot_tradeoff
 
     folder = output or Path()
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
-    loaded = load_table(data, reading, options, sink)
-    removed = read_sample_metadata(loaded, metadata, sink).removed
+    loaded = load_table(data, flags, sink)
+    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
     with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:
-        result = sparsity_path(loaded.table.to_frame_or_array(), **options, **removed, resume=earlier, progress=update)
+        X = loaded.table.to_frame_or_array()
+        result = gpower.sparsity_path(X, **flags.options, **removed, resume=earlier, progress=update)
     is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
     if earlier is not None and is_finished:
         result = earlier  # a second walk may end in other variables of the same variance
@@ -76,17 +71,15 @@ def path(
         raise typer.Exit(130)
 
 
-def _load_earlier_path(file: Path, sink: OutputSink) -> "SparsityPath | None":
+def _load_earlier_path(file: Path, sink: OutputSink) -> "gpower.SparsityPath | None":
     """Load the path of an earlier run; if there is none, print a note and return None."""
-    from gpower import SparsityPath
-
     if file.exists():
-        return SparsityPath.load(file)
+        return gpower.SparsityPath.load(file)
     sink.print_notes(f"{file}: there is no saved path; starting from the beginning.")
     return None
 
 
-def _write_path_files(sparsity_path: "SparsityPath", folder: Path) -> list[str]:
+def _write_path_files(sparsity_path: "gpower.SparsityPath", folder: Path) -> list[str]:
     """Write path.npz and path.csv into a folder, and return their names."""
     sparsity_path.save(folder / _PATH_FILE_NAME)
     return [write_csv_file(folder / "path.csv", sparsity_path.columns()), _PATH_FILE_NAME]

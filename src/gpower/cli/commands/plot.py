@@ -11,7 +11,7 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
-from gpower.cli.shared_flags import READ_TABLE_FLAGS, OptionValues
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import InputTable
 
 if TYPE_CHECKING:
@@ -27,11 +27,10 @@ _MAX_HEATMAPS = 6  # components that get a heat map of their variables
 @command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS)
 def plot(
     sink: OutputSink,
+    flags: FlagGroups,
     model: Path,
     data: Path,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
     output: Path = Path("figures"),
     suffix: str = "png",
     level: float = 0.95,
@@ -56,8 +55,8 @@ def plot(
 
     check_option(suffix, "suffix", ("png", "pdf", "svg"))
     fitted = load_model(model)
-    loaded = load_matching_table(fitted, data, reading, sink)
-    samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
+    loaded = load_matching_table(fitted, data, flags, sink)
+    samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
     sink.print_notes(*_describe_skipped_columns(samples.columns))
     print_batch_notes(fitted, loaded, samples, sink)
     # Arrays of the names that the model knows: to check those of a frame in each figure takes long.

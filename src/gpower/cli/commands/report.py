@@ -2,8 +2,9 @@
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import gpower
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
 from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, CROSS_VALIDATION_FLAGS, fit_model
@@ -15,15 +16,12 @@ from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
+    FlagGroups,
     OptionValues,
     format_typed_flags,
-    infer_n_components,
     typed_params,
 )
 from gpower.cli.tables import InputTable, load_table
-
-if TYPE_CHECKING:
-    from gpower import GPower
 
 #: Parameters of the model that a path varies, or that are about a single fit.
 _PARAMS_NOT_OF_A_PATH = (
@@ -54,15 +52,10 @@ _RESULT_FLAGS = group_flags(
 )
 def report(
     sink: OutputSink,
+    flags: FlagGroups,
     source: Path,
     table: Path | None = None,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
-    options: OptionValues,
-    choice: OptionValues,
-    page: OptionValues,
-    requested: OptionValues,
     output: Path = Path("report.html"),
     gmt: Path | None = None,
 ) -> None:
@@ -79,31 +72,31 @@ def report(
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     """
-    from gpower import html_report
     from gpower.report.html import prepare_report_file
 
     prepare_report_file(output)
     fitted: Any
     if table is None:
-        infer_n_components(options)
-        loaded = load_table(source, reading, options, sink)
-        samples = read_sample_metadata(loaded, metadata, sink, is_shown=True)
-        fitted, _ = fit_model(loaded, options, sink, samples.removed, choice=choice)
+        loaded = load_table(source, flags, sink)
+        samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
+        fitted, _ = fit_model(loaded, flags.options, sink, samples.removed, choice=flags.choice)
     else:
-        typed_choices = [CROSS_VALIDATION_FLAGS[name].display_name for name in choice if name in typed_params.get()]
-        if typed_flags := ", ".join(filter(None, [format_typed_flags(options, ["certify"]), *typed_choices])):
+        typed_choices = [
+            CROSS_VALIDATION_FLAGS[name].display_name for name in flags.choice if name in typed_params.get()
+        ]
+        if typed_flags := ", ".join(filter(None, [format_typed_flags(flags.options, ["certify"]), *typed_choices])):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
         fitted = load_model(source)
-        loaded = load_matching_table(fitted, table, reading, sink)
-        samples = read_sample_metadata(loaded, metadata, sink, fitted, is_shown=True)
+        loaded = load_matching_table(fitted, table, flags, sink)
+        samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
     print_batch_notes(fitted, loaded, samples, sink)
-    requested["certify"] = table is not None and options["certify"]
+    flags.requested["certify"] = table is not None and flags.options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
-        results = list(_compute_results(model, loaded, samples.removed, requested, gmt, sink))
+        results = list(_compute_results(model, loaded, samples.removed, flags.requested, gmt, sink))
     with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
-        html_report(
+        gpower.html_report(
             fitted,
             loaded.table.to_frame_or_array(),
             output,
@@ -112,14 +105,14 @@ def report(
             sample_names=loaded.table.sample_names,
             feature_names=loaded.feature_names,
             results=results,
-            warnings=[*_redact_notes([*loaded.reading_notes, *samples.notes], loaded, page), *notes],
-            **page | {"title": page["title"] or f"Sparse principal components of {loaded.path.name}"},
+            warnings=[*_redact_notes([*loaded.reading_notes, *samples.notes], loaded, flags.page), *notes],
+            **flags.page | {"title": flags.page["title"] or f"Sparse principal components of {loaded.path.name}"},
         )
     sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
 
 
 def _compute_results(
-    model: "GPower",
+    model: "gpower.GPower",
     input_table: InputTable,
     removed: OptionValues,
     requested: OptionValues,
@@ -130,7 +123,6 @@ def _compute_results(
 
     `removed` are the covariates and batches, as arguments of each function.
     """
-    import gpower
     from gpower.analysis.enrichment import enrich
     from gpower.datasets import read_gmt
     from gpower.validation.params import get_constructor_params
@@ -138,6 +130,7 @@ def _compute_results(
     X = input_table.table.to_frame_or_array()
     params = get_constructor_params(model)
     m = model.n_components_
+    model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
     if requested["path"]:
         with sink.show_progress_bar("fitting every number of variables") as update:
             path_params = {name: value for name, value in params.items() if name not in _PARAMS_NOT_OF_A_PATH}
@@ -145,7 +138,6 @@ def _compute_results(
             yield gpower.sparsity_path(X, n_components=m, cardinalities=grid, **path_params, **removed, progress=update)
     if requested["stability"]:
         with sink.show_progress("fitting random halves of the samples"):
-            model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
             yield gpower.stability_selection(X, n_components=m, **model_params, **removed)
     if requested["test"]:
         with sink.show_progress_bar("permuting the variables") as update:
@@ -160,7 +152,7 @@ def _compute_results(
         yield enrichment
 
 
-def _make_constrained_grid(model: "GPower") -> list[int]:
+def _make_constrained_grid(model: "gpower.GPower") -> list[int]:
     """Return few cardinalities, up to four times that of the model, because fits under a constraint are slow."""
     from gpower.model_selection import cardinality_grid
 

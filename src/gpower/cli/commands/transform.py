@@ -7,18 +7,17 @@ from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_matching_table, load_model
 from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
-from gpower.cli.shared_flags import READ_TABLE_FLAGS, OptionValues
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
 
 
 @command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS)
 def transform(
     sink: OutputSink,
+    flags: FlagGroups,
     model: Path,
     data: Path,
     *,
-    reading: OptionValues,
-    metadata: OptionValues,
     missing: str | None = None,
     output: Path | None = None,
     safe_csv: bool = False,
@@ -40,10 +39,10 @@ def transform(
         Put an apostrophe before names that a spreadsheet would take for a formula.
     """
     fitted = load_model(model)
-    loaded = load_matching_table(fitted, data, reading, sink, missing, allow_absent_unused=True)
+    loaded = load_matching_table(fitted, data, flags, sink, missing, allow_absent_unused=True)
     if loaded.is_covariance:
         raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
-    removed = read_sample_metadata(loaded, metadata, sink, fitted).removed
+    removed = read_sample_metadata(loaded, flags.metadata, sink, fitted).removed
     with sink.print_warnings(), sink.show_progress(f"scoring {data.name}", loaded.bytes_on_disk):
         columns = compute_score_columns(fitted, loaded.table, removed)
     if output is None:
