@@ -648,7 +648,8 @@ class TestDemo:
         assert result.stderr.splitlines() == [
             "note: no picture. Pictures need matplotlib: pip install matplotlib."
         ] * 2 + [
-            'note: no report. A report needs bokeh, jinja2 and matplotlib: pip install "bokeh>=3.6,<4" jinja2 matplotlib.'
+            "note: no report. A report needs bokeh, jinja2 and matplotlib: "
+            'pip install "bokeh>=3.6,<4" jinja2 matplotlib.'
         ]
 
 
