@@ -78,9 +78,8 @@ def check_paths(params, tmp_path):
 
 
 def check_cross_validation(params, tmp_path):
-    GPowerCV(1, cv=3, **drop_params(params, *LEVELS), **({"penalty": "l1"} if "penalty_weights" in params else {})).fit(
-        X
-    )
+    penalty = "l1" if "penalty_weights" in params else "l0"
+    GPowerCV(1, cardinalities=[2, 3], cv=3, penalty=penalty, **drop_params(params, *LEVELS)).fit(X)
 
 
 def check_resampling(params, tmp_path):
