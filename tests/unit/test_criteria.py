@@ -43,17 +43,12 @@ def test_a_loss_in_every_fold_counts_even_if_folds_differ_more():
 
 def test_few_variables_of_a_table_that_is_dense():
     """Every gene follows all factors a little, so that prediction favours all genes."""
-    X = expression_cohort(80, 300, n_sets=12, n_active=6, leak=0.5, random_state=0).X
+    X = expression_cohort(60, 150, n_sets=6, n_active=3, leak=0.5, random_state=0).X
     sparse, dense = (
-        GPowerCV(2, cv=4, cardinalities=[20, 80, 300], criterion=name).fit(X).cardinality_
+        GPowerCV(2, cv=3, cardinalities=[10, 40, 150], criterion=name).fit(X).cardinality_
         for name in SELECTION_CRITERIA
     )
     assert np.all(2 * sparse < dense)
-
-
-def test_an_unknown_criterion_is_refused():
-    with pytest.raises(ValueError, match="criterion='aic' is not known; use one of 'sparseness', 'prediction'"):
-        GPowerCV(1, criterion="aic").fit(np.eye(12))
 
 
 def test_progress_counts_folds():
