@@ -69,13 +69,7 @@ def checkpoint(stopped_file, tmp_path):
 @pytest.mark.parametrize("components", seeds([2, 1, 3], fast=1))
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"random_state": 3, "n_init": 4},
-        {"cardinality": None, "gamma": 0.1},
-        {"deflation": "schur"},
-        {"scale": True},
-    ],
+    [{}, {"random_state": 3, "n_init": 4}, {"cardinality": None, "gamma": 0.1, "scale": True}, {"deflation": "schur"}],
     ids=str,
 )
 def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components, options):
