@@ -30,3 +30,12 @@ def make_planted_components(n_samples, n_features, cardinality, sds, *, random_s
     factors = rng.standard_normal((n_samples, len(sds))) * np.asarray(sds)
     X = factors @ components + rng.standard_normal((n_samples, n_features))
     return PlantedComponents(X, components, supports)
+
+
+def make_modules(shape, *modules, seed=0, noise=1.0):
+    """Return Gaussian noise in which every module, a pair of variables and loadings, follows a factor of its own."""
+    rng = np.random.default_rng(seed)
+    X = noise * rng.standard_normal(shape)
+    for variables, loadings in modules:
+        X[:, variables] += loadings * rng.standard_normal((shape[0], 1))
+    return X

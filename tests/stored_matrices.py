@@ -1,5 +1,7 @@
 """Matrices that are read in blocks of rows or columns: stores of arrays in memory, and Dask arrays."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -30,3 +32,9 @@ def make_dask_matrix(A, axis=0, wrap=None, meta=None, spare=1 << 20):
 
     lazy = da.from_array(A, chunks=(4, A.shape[1]) if axis == 0 else (A.shape[0], 4))
     return DaskMatrix(lazy if wrap is None else lazy.map_blocks(wrap, meta=meta), spare)
+
+
+def make_counting_store(A, axis=0, **facts):
+    """Return a matrix as a store, and the list of its reads: the first line and the one after the last."""
+    store, reads = make_store(A, axis), []
+    return replace(store, read_slice=lambda lo, hi: reads.append((lo, hi)) or store.read_slice(lo, hi), **facts), reads

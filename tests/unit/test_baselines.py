@@ -14,6 +14,7 @@ from sklearn.decomposition import SparsePCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.enumeration import PITPROPS_OPTIMA, compute_variance, find_best_variance
+from tests.planted_data import make_modules
 from tests.seeds import seeds
 
 from gpower import GPower
@@ -30,11 +31,7 @@ from gpower.baselines import (
 )
 from gpower.baselines.dspca import solve_relaxation
 from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
-from gpower.baselines.greedy import (
-    compute_bordered_eigenvalues,
-    select_backward,
-    select_forward,
-)
+from gpower.baselines.greedy import compute_bordered_eigenvalues, select_backward, select_forward
 from gpower.baselines.penalty_levels import bisect_penalty_level
 from gpower.baselines.rotation import OrthomaxObjective
 from gpower.baselines.scotlass import OrthogonalL1Ball
@@ -69,11 +66,7 @@ def three_factors():
 
 
 def planted(p=60, n=12, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.standard_normal((p, n))
-    X[:, :4] += 4 * rng.standard_normal((p, 1))
-    X[:, 6:10] += 3 * rng.standard_normal((p, 1))
-    return X + 5.0
+    return make_modules((p, n), (slice(4), 4), (slice(6, 10), 3), seed=seed) + 5.0
 
 
 def random_covariance(n, seed):
@@ -123,8 +116,8 @@ def test_scikit_learn_checks_of_the_others(estimator, check):
     check(estimator)
 
 
-@every_baseline
-def test_attributes_have_their_meaning_in_gpower(model):
+@pytest.mark.parametrize("model", [*BASELINES, GPower(2, cardinality=4)], ids=str)
+def test_attributes_have_one_meaning(model):
     X = planted()
     model = copy_of(model).fit(X)
     A, Z = X - X.mean(axis=0), model.components_.T
@@ -198,7 +191,7 @@ def test_components_beyond_the_rank_are_zero_or_add_nothing(model):
     X = np.outer(np.arange(8.0) - 3.5, np.arange(1.0, 7.0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model = copy_of(model, cardinality=2).fit(X)
+        model = copy_of(model, cardinality=2, **({"max_iter": 100} if "max_iter" in model.get_params() else {})).fit(X)
     assert np.all(np.isfinite(model.components_))
     assert model.explained_variance_[1] <= 1e-9 * model.explained_variance_[0]
     assert any("no variance left" in str(w.message) or "variance is that of other" in str(w.message) for w in caught)
@@ -352,7 +345,7 @@ def _largest_product(c, B, s):
 
 @pytest.mark.filterwarnings("ignore:.*nearly all of the variance", "ignore:.*no active variable")
 @pytest.mark.parametrize("twin", [False, True], ids=["", "a column twice"])
-@pytest.mark.parametrize("seed", seeds([29, 42, 44, 62, 63, 91, 94, 109, 114, 118, 128, 158, 165, 200, 275, 297], 4))
+@pytest.mark.parametrize("seed", seeds([29, 44, 62, 42, 63, 91, 94, 109, 114, 118, 128, 158, 165, 200, 275, 297], 3))
 def test_scotlass_keeps_its_bound_and_orthogonality_or_warns(seed, twin):
     rng = np.random.default_rng(seed)
     p, n = rng.integers(5, 30), rng.integers(3, 12)
@@ -399,7 +392,7 @@ def test_the_bound_of_scotlass_ranges_from_one_variable_to_pca():
 
 
 @pytest.mark.filterwarnings("ignore:.*fewer variables than requested:UserWarning")
-@pytest.mark.parametrize("seed", seeds([8, 13, 14], fast=2))
+@pytest.mark.parametrize("seed", seeds([8, 13, 14], fast=1))
 def test_scotlass_keeps_its_calibrated_bound_near_a_kink_of_the_dual(seed):
     """Made orthogonal, the loadings of seeds 13 and 14 grew; a step that is not the best one of seed 8 was refused."""
     model = SCoTLASS(3, cardinality=3, covariance="precomputed").fit(random_covariance(7, seed))
@@ -645,10 +638,9 @@ def test_scikit_learn_leaves_the_mean_where_it_is_asked_to():
     assert abs(model.components_[0] @ leading) > 0.99
 
 
+@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_its_penalty_is_calibrated_to_the_total_number_of_variables():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)
-        model = ScikitLearnSparsePCA(3, cardinality=4).fit(planted())
+    model = ScikitLearnSparsePCA(3, cardinality=4).fit(planted())
     assert model.cardinality_.sum() == 12
 
 

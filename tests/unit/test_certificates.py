@@ -1,7 +1,6 @@
 """Certificates of fitted models: the certified objective, its matrix, and the errors."""
 
 import signal
-import tracemalloc
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.enumeration import PITPROPS_OPTIMA, find_best_variance
+from tests.memory import measure_peak_memory
 from tests.planted_data import make_planted_components
 from tests.seeds import seeds
 
@@ -69,7 +69,7 @@ def test_loadings_alone_and_joint_components_are_removed_in_their_order():
         assert [each.value for each in certify(model, X, max_time=0)] == [each.value for each in alone]
 
 
-@pytest.mark.parametrize("k", [1, 3, 5, 7, 10, 11, 13])
+@pytest.mark.parametrize("k", [1, 5, 10, 13])
 def test_pitprops_is_within_a_thousandth(k):
     model = GPower(1, cardinality=k, covariance="precomputed").fit(PITPROPS)
     certificate = certify(model, PITPROPS)[0]
@@ -123,16 +123,10 @@ def test_data_sparse_data_and_their_covariance_agree():
         assert best * (1 - 1e-5) <= certificate.upper_bound <= best * 1.01
 
 
-@pytest.mark.parametrize("container", [np.asarray, np.asfortranarray, sp.csr_array])
+@pytest.mark.parametrize("container", [np.asarray, sp.csr_array])
 def test_data_in_double_precision_are_read_where_they_are(container):
     X = container(gaussian(1000, 10_000, random_state=0))  # ten times as many entries as sparse sums read at once
-    tracemalloc.start()
-    try:
-        prepare_certificate_data(X, None)
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak < 0.5 * 8 * X.size
+    assert measure_peak_memory(lambda: prepare_certificate_data(X, None)) < 0.5 * 8 * X.size
 
 
 def test_data_read_in_place_are_not_written_to():
@@ -201,8 +195,8 @@ def test_without_time_the_cheapest_bound_is_still_there():
 
 @pytest.mark.parametrize("call", [1, 7])
 def test_ctrl_c_returns_the_bounds_so_far(monkeypatch, call):
-    X = gaussian(30, 40, random_state=0)
-    model = GPower(2, cardinality=8).fit(X)
+    X = gaussian(20, 25, random_state=0)
+    model = GPower(2, cardinality=6).fit(X)
     whole = certify(model, X)
     evaluate, calls = RowDual.evaluate, []
 
@@ -240,7 +234,6 @@ def test_a_zero_component_is_far_from_everything():
         ((np.ones((1, 12)), PITPROPS), {"covariance": "precomputed"}, "13 variables"),
         ((np.full((1, 13), np.nan), PITPROPS), {"covariance": "precomputed"}, "NaN or infinite loadings"),
         ((np.ones(3), np.array([[1, 2, 0], [0, 1, 0], [0, 0, 1.0]])), {"covariance": "precomputed"}, "not symmetric"),
-        ((np.ones(2), np.array([[1, 2], [2, 1.0]])), {"covariance": "precomputed"}, "not positive semidefinite"),
         ((np.ones(2), np.array([[1, np.nan], [0, 1.0]])), {}, "NaN"),
         ((np.ones(13), PITPROPS), {"covariance": "cov"}, "covariance='cov' is not known"),
         ((np.ones(13), PITPROPS), {"covariance": "precomputed", "tol": -1}, "tol=-1"),

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.seeds import seeds
+from tests.stored_matrices import make_counting_store, make_store
 
 from gpower import GPower, Solver
 from gpower.estimators.checkpointing import Checkpoint
@@ -46,10 +47,6 @@ def model(path=None, **changed):
     return GPower(**options | changed)
 
 
-def whole(store=None):
-    return store or MatrixSource("x", X.shape, X.dtype, lambda lo, hi: X[lo:hi])
-
-
 def stopped(path, components=2, **changed):
     """Write the checkpoint of an interrupted fit."""
     with pytest.raises(StoreError, match="the cable was pulled"):
@@ -72,44 +69,29 @@ def checkpoint(stopped_file, tmp_path):
 @pytest.mark.parametrize("components", seeds([2, 1, 3], fast=1))
 @pytest.mark.parametrize(
     "options",
-    [
-        {},
-        {"random_state": 3, "n_init": 4},
-        {"cardinality": None, "gamma": 0.1},
-        {"deflation": "schur"},
-        {"scale": True},
-    ],
+    [{}, {"random_state": 3, "n_init": 4}, {"cardinality": None, "gamma": 0.1, "scale": True}, {"deflation": "schur"}],
     ids=str,
 )
 def test_a_resumed_fit_is_the_uninterrupted_one_bit_for_bit(tmp_path, components, options):
-    expected = model(tmp_path / "other.npz", **options).fit(whole())
+    expected = model(tmp_path / "other.npz", **options).fit(make_store(X))
     path = stopped(tmp_path / "fit.npz", components, **options)
-    found = model(path, resume=True, **options).fit(whole())
-    for name in (
-        "components_",
-        "explained_variance_",
-        "objective_",
-        "gamma_",
-        "stationarity_gap_",
-        "n_iter_",
-        "converged_",
-    ):
+    found = model(path, resume=True, **options).fit(make_store(X))
+    for name in ("components_", "objective_", "gamma_", "stationarity_gap_", "n_iter_", "converged_"):
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
 def test_components_found_before_are_not_found_again(tmp_path):
     path = stopped(tmp_path / "fit.npz", 3)
-    lines = []
-    counted = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: lines.append(hi - lo) or X[lo:hi])
+    counted, reads = make_counting_store(X)
     resumed = model(path, resume=True).fit(counted)
-    n_lines_resumed, lines[:] = sum(lines), []
+    n_reads_resumed = len(reads)
     uninterrupted = model().fit(counted)
-    assert n_lines_resumed < 0.7 * sum(lines)
+    assert n_reads_resumed < 0.7 * (len(reads) - n_reads_resumed)
     assert resumed.n_passes_ < uninterrupted.n_passes_
 
 
 def test_a_checkpoint_does_not_change_the_answer(tmp_path):
-    for store in (X, whole()):
+    for store in (X, make_store(X)):
         found = model(tmp_path / "fit.npz").fit(store)
         np.testing.assert_allclose(found.components_, model().fit(store).components_, rtol=0, atol=1e-12)
 
@@ -142,13 +124,13 @@ def test_without_resume_the_old_checkpoint_is_replaced(tmp_path, checkpoint):
 def test_other_parameters_are_refused(checkpoint, changed):
     message = r"is a checkpoint of other data or other parameters.*resume=False to start anew"
     with pytest.raises(ValueError, match=message):
-        model(checkpoint, resume=True, **changed).fit(whole())
+        model(checkpoint, resume=True, **changed).fit(make_store(X))
 
 
 def test_parameters_without_effect_on_the_fit_may_change(checkpoint):
     solver = Solver(callback=lambda state: None)
-    found = model(checkpoint, resume=True, verbose=0, memory_limit=90_000, solver=solver).fit(whole())
-    np.testing.assert_allclose(found.components_, model().fit(whole()).components_, atol=1e-10)
+    found = model(checkpoint, resume=True, verbose=0, memory_limit=90_000, solver=solver).fit(make_store(X))
+    np.testing.assert_allclose(found.components_, model().fit(make_store(X)).components_, atol=1e-10)
 
 
 def moved(A):
@@ -176,18 +158,16 @@ def test_other_data_are_refused(checkpoint, other):
 def test_the_same_data_read_in_other_blocks_are_the_same(tmp_path, factor):
     """Sums in another order differ in the last digits, whatever the units of the data."""
     A = factor * X
-    store = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: A[lo:hi])
-    model(tmp_path / "fit.npz").fit(store)
-    by_columns = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: A[:, lo:hi], 1)
-    for same in (A, np.asfortranarray(A), sp.csr_array(A), by_columns):
+    model(tmp_path / "fit.npz").fit(make_store(A))
+    for same in (A, np.asfortranarray(A), sp.csr_array(A), make_store(A, 1)):
         model(tmp_path / "fit.npz", resume=True).fit(same)
 
 
 def test_a_generator_is_resumed_in_its_state(tmp_path):
     options = {"cardinality": None, "gamma": 0.1, "solver": Solver(init="largest_norm")}
     path = stopped(tmp_path / "fit.npz", random_state=np.random.RandomState(5), **options)
-    found = model(path, resume=True, random_state=np.random.RandomState(99), **options).fit(whole())
-    expected = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(whole())
+    found = model(path, resume=True, random_state=np.random.RandomState(99), **options).fit(make_store(X))
+    expected = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(make_store(X))
     np.testing.assert_array_equal(found.components_, expected.components_)
 
 

@@ -189,4 +189,3 @@ def test_the_report_names_pairs_that_share_variables_or_are_correlated():
     disjoint = printed(constraint="disjoint")
     assert re.search(r"Components \d and \d: correlation of scores \+0.49, of loadings \+0.00", disjoint)
     assert "share 1 variable;" in printed()
-    assert re.search(r"All together: ≥ \d\d\.\d+ % of the sum of the variances that the best", printed(certify=True))

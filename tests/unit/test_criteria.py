@@ -5,6 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tests.planted_data import make_modules
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
@@ -42,17 +43,12 @@ def test_a_loss_in_every_fold_counts_even_if_folds_differ_more():
 
 def test_few_variables_of_a_table_that_is_dense():
     """Every gene follows all factors a little, so that prediction favours all genes."""
-    X = expression_cohort(80, 300, n_sets=12, n_active=6, leak=0.5, random_state=0).X
+    X = expression_cohort(60, 150, n_sets=6, n_active=3, leak=0.5, random_state=0).X
     sparse, dense = (
-        GPowerCV(2, cv=4, cardinalities=[20, 80, 300], criterion=name).fit(X).cardinality_
+        GPowerCV(2, cv=3, cardinalities=[10, 40, 150], criterion=name).fit(X).cardinality_
         for name in SELECTION_CRITERIA
     )
     assert np.all(2 * sparse < dense)
-
-
-def test_an_unknown_criterion_is_refused():
-    with pytest.raises(ValueError, match="criterion='aic' is not known; use one of 'sparseness', 'prediction'"):
-        GPowerCV(1, criterion="aic").fit(np.eye(12))
 
 
 def test_progress_counts_folds():
@@ -87,8 +83,7 @@ def test_held_out_samples_do_not_change_the_fit_of_a_fold():
 
 
 def test_every_sample_may_be_a_fold():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 8)) + 1.5 * rng.standard_normal((40, 1))
+    X = make_modules((40, 8), (slice(8), 1.5))
     model = GPowerCV(1, cv=40).fit(X)
     assert 1 < model.cardinality_[0] < 8
 
@@ -106,10 +101,7 @@ def test_two_correlated_modules_are_two_components():
 
 def test_components_come_by_decreasing_variance():
     """The first component found has few variables of large variance, the second many."""
-    rng = np.random.default_rng(1)
-    X = rng.standard_normal((80, 60))
-    X[:, :3] += 3.2 * rng.standard_normal((80, 1))
-    X[:, 3:15] += 2 * rng.standard_normal((80, 1))
+    X = make_modules((80, 60), (slice(3), 3.2), (slice(3, 15), 2), seed=1)
     model = GPowerCV(2, cardinalities=[3, 12], cv=3).fit(X)
     assert model.cardinality_.tolist() == model.best_params_["cardinality"] == [12, 3]
     assert np.all(np.diff(model.explained_variance_) < 0)

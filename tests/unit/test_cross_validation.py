@@ -235,6 +235,7 @@ def test_results_repeat_and_the_seed_shuffles():
     [
         ({"method": "block"}, "use search='joint' with it"),
         ({"rule": "min"}, "rule='min' is not known"),
+        ({"criterion": "aic"}, "criterion='aic' is not known; use one of 'sparseness', 'prediction'"),
         ({"search": "all"}, "search='all' is not known"),
         ({"cv": 1}, "cv=1: between 2 and n_samples=40 folds"),
         ({"cv": 41}, "cv=41: between 2 and n_samples=40 folds"),
@@ -243,7 +244,6 @@ def test_results_repeat_and_the_seed_shuffles():
         ({"n_components": 13}, "n_components=13 is more than the number of variables"),
         ({"n_components": 0}, "n_components=0"),
         ({"n_components": "auto"}, "n_components='auto'"),
-        ({"penalty": "l3"}, "penalty='l3' is not known"),
         ({"cv": [(np.arange(40), np.arange(0))]}, "one of them without training or test samples"),
     ],
 )

@@ -28,15 +28,6 @@ class TestPlantedExpression:
         assert len(set(bundled.feature_names)) == 150
         assert len(bundled.sample_names) == 60
 
-    def test_modules_differ_clearly_in_strength(self):
-        bundled = load_planted_expression()
-        C = np.cov(bundled.X, rowvar=False)
-        strengths = []
-        for genes in bundled.modules.values():
-            at = [bundled.feature_names.index(gene) for gene in genes]
-            strengths.append(np.linalg.eigvalsh(C[np.ix_(at, at)])[-1])
-        assert strengths[0] > 1.5 * strengths[1] > 1.5**2 * strengths[2]
-
     def test_gene_sets_are_the_modules_and_the_other_genes(self):
         bundled = load_planted_expression()
         sets = bundled.gene_sets

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.decomposition import PCA
+from tests.planted_data import make_modules
 
 from gpower import GPower, Solver
 from gpower._utils.polar_factor_and_signs import orient
@@ -127,9 +128,7 @@ def test_l1_ball_holds_and_shrinks():
 
 
 def test_l1_variance_resists_an_outlying_sample():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((60, 20))
-    X[:, :4] += 3 * rng.standard_normal((60, 1))
+    X = make_modules((60, 20), (slice(4), 3))
     X[0, 10:14] += 60.0
     robust = GPower(1, cardinality=4, variance="l1").fit(X)
     plain = GPower(1, cardinality=4).fit(X)

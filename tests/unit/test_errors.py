@@ -116,24 +116,24 @@ def test_text_columns_are_named(frame):
         GPower(1).fit(table)
 
 
-def test_covariances_are_checked():
-    S = np.cov(X.T)
-    wrong = S.copy()
-    wrong[1, 3] += 0.5
-    cases = [
-        (X, r"needs a square matrix of variables × variables, got shape \(12, 6\)"),
-        (wrong, r"not symmetric: entry \(1, 3\) is"),
-        (S - 2 * np.eye(6), "not positive semidefinite: its smallest eigenvalue is -"),
-    ]
-    for matrix, message in cases:
-        with pytest.raises(ValueError, match=message):
-            GPower(covariance="precomputed").fit(matrix)
-    with pytest.raises(ValueError, match="takes a dense matrix"):
-        GPower(covariance="precomputed").fit(sp.csr_array(S))
-    with pytest.raises(ValueError, match="takes no sample_weight"):
-        GPower(covariance="precomputed").fit(S, sample_weight=np.ones(6))
-    with pytest.raises(ValueError, match="a precomputed covariance does not have"):
-        GPower(covariance="precomputed", solver=Solver(init=np.ones((6, 2)))).fit(S)
+S = np.cov(X.T)
+START = Solver(init=np.ones((6, 2)))
+
+
+@pytest.mark.parametrize(
+    ("matrix", "solver", "weight", "message"),
+    [
+        (X, "auto", None, r"needs a square matrix of variables × variables, got shape \(12, 6\)"),
+        (S + np.eye(6, k=2), "auto", None, r"not symmetric: entry \(0, 2\) is"),
+        (S - 2 * np.eye(6), "auto", None, "not positive semidefinite: its smallest eigenvalue is -"),
+        (sp.csr_array(S), "auto", None, "takes a dense matrix"),
+        (S, "auto", np.ones(6), "takes no sample_weight"),
+        (S, START, None, "a precomputed covariance does not have"),
+    ],
+)
+def test_covariances_are_checked(matrix, solver, weight, message):
+    with pytest.raises(ValueError, match=message):
+        GPower(covariance="precomputed", solver=solver).fit(matrix, sample_weight=weight)
 
 
 def test_a_wrong_number_of_features_is_refused():

@@ -6,7 +6,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import chi2
+from scipy import stats
 from sklearn.exceptions import ConvergenceWarning
 from tests.enumeration import PITPROPS_OPTIMA, find_best_variance
 from tests.seeds import seeds
@@ -49,13 +49,18 @@ def test_every_point_is_the_proven_optimum_of_its_cardinality(options):
     assert path.cardinality[:, 0].tolist() == path.grid.tolist()
 
 
-@pytest.mark.parametrize("has_ties", [False, True])
-@pytest.mark.parametrize("seed", range(2))
-def test_tiny_problems_are_solved_as_enumeration_solves_them(seed, has_ties):
-    X = np.random.default_rng(seed).standard_normal((6, 8))
-    X = np.round(X) if has_ties else X
-    path = sparsity_path(X, cardinalities=range(1, 9))
-    best = [find_best_variance(np.cov(X.T), k) for k in range(1, 9)]
+@pytest.mark.parametrize(
+    "X",
+    [
+        *(np.random.default_rng(seed).standard_normal((6, 8)) for seed in range(2)),
+        *(np.round(np.random.default_rng(seed).standard_normal((6, 8))) for seed in range(2)),
+        stats.zscore(table(1051, 40, 12), ddof=1),
+    ],
+    ids=["first", "second", "first with ties", "second with ties", "standardised"],
+)
+def test_tiny_problems_are_solved_as_enumeration_solves_them(X):
+    path = sparsity_path(X, cardinalities=range(1, X.shape[1] + 1))
+    best = [find_best_variance(np.cov(X.T), k) for k in path.grid]
     np.testing.assert_allclose(path.adjusted_variance[:, 0], best, rtol=1e-8)
 
 
@@ -98,14 +103,14 @@ def test_variance_never_falls_as_the_cardinality_grows(X, form, starts):
 )
 def test_a_point_of_given_gamma_is_never_worse_than_a_fit_of_its_own(options, seed):
     X = table(seed, 20, 30)
-    for model in sparsity_path(X, gammas=np.linspace(0.02, 0.3, 5), **options):
+    for model in sparsity_path(X, gammas=[0.02, 0.1, 0.3], **options):
         alone = GPower(**model.get_params(deep=False)).fit(X)
         assert model.objective_.sum() >= alone.objective_.sum() * (1 - 1e-5)
 
 
 def test_a_block_of_exact_cardinality_is_never_worse_than_a_fit_of_its_own():
     X = table(1, 15, 12)
-    for model in sparsity_path(X, cardinalities=range(2, 12), method="block", n_components=2):
+    for model in sparsity_path(X, cardinalities=[2, 5, 11], method="block", n_components=2):
         alone = GPower(2, method="block", cardinality=model.cardinality).fit(X)
         assert model.explained_variance_.sum() >= alone.explained_variance_.sum() * (1 - 1e-5)
 
@@ -227,7 +232,6 @@ def test_order_and_repetition_do_not_matter():
         ({"gamma": 0.1}, "instead of gamma"),
         ({"l1_bound": 2}, "instead of l1_bound"),
         ({"n_components": 0}, "n_components=0: a whole number of at least 1"),
-        ({"penalty": "l2"}, "penalty='l2' is not known"),
     ],
 )
 def test_impossible_grids_and_options_are_refused(options, message):
@@ -333,7 +337,7 @@ def test_progress_counts_the_steps_of_both_walks():
     assert seen == [(i, 5) for i in range(1, 6)]
 
 
-@pytest.mark.parametrize("steps", [1, 2, 4, 6])
+@pytest.mark.parametrize("steps", [1, 4, 6])
 @pytest.mark.parametrize("options", [{"n_components": 2}, {"gammas": [0.6, 0.4, 0.2, 0.05]}])
 def test_an_interrupted_path_keeps_its_points_and_can_be_resumed(reload, steps, options):
     options = {"cardinalities": [2, 4, 6, 9]} | options if "gammas" not in options else options
@@ -346,6 +350,7 @@ def test_an_interrupted_path_keeps_its_points_and_can_be_resumed(reload, steps, 
     assert not part.complete
     whole, resumed = sparsity_path(X, **options), sparsity_path(X, resume=part, **options)
     assert resumed.complete
+    assert sparsity_path(X, resume=whole, **options) is whole
     np.testing.assert_array_equal(resumed.grid, whole.grid)
     np.testing.assert_allclose(resumed.adjusted_variance, whole.adjusted_variance, rtol=1e-6)
     np.testing.assert_array_equal(resumed.loadings.toarray() != 0, whole.loadings.toarray() != 0)
@@ -401,7 +406,7 @@ def test_standardised_data_of_equal_norms_are_distinguished():
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
 def test_no_solution_has_more_variables_than_gamma_allows(penalty, options):
     X = table(2, 15, 40)
-    path = sparsity_path(X, gammas=np.linspace(0, 0.95, 12), penalty=penalty, **options)
+    path = sparsity_path(X, gammas=np.linspace(0, 0.95, 6), penalty=penalty, **options)
     bound = path.cardinality_bound(path.gamma[:, 0])
     assert np.all(path.cardinality[:, 0] <= bound)
     norms = np.linalg.norm(X - X.mean(axis=0), axis=0) * options.get("mu", [1.0])[0]
@@ -421,7 +426,7 @@ def test_the_expected_bound_is_the_mean_bound_of_gaussian_noise(penalty, center,
     options = {"gammas": [0.5], "penalty": penalty, "center": center}
     paths = [sparsity_path(sigma * rng.standard_normal((20, n)), **options) for _ in range(60)]
     found = np.mean([path.cardinality_bound(gamma) for path in paths], axis=0)
-    exact = n * chi2.sf((gamma / sigma if penalty == "l1" else np.sqrt(gamma) / sigma) ** 2, degrees)
+    exact = n * stats.chi2.sf((gamma / sigma if penalty == "l1" else np.sqrt(gamma) / sigma) ** 2, degrees)
     np.testing.assert_allclose(found, exact, atol=4 * np.sqrt(n / 4 / 60))
     expected = np.mean([path.expected_cardinality_bound(gamma) for path in paths], axis=0)
     np.testing.assert_allclose(expected, exact, rtol=0.02)
@@ -496,19 +501,3 @@ def test_a_jump_over_the_cardinality_is_cut_with_a_warning():
     with pytest.warns(UserWarning, match="At some points: No gamma was found"):
         path = sparsity_path(X, cardinalities=[3, 4], penalty="l1")
     assert path.cardinality.ravel().tolist() == [3, 4]
-
-
-def test_a_path_of_a_small_table_is_nowhere_below_the_fit():
-    rng = np.random.default_rng(1051)
-    p, n = int(rng.integers(8, 60)), int(rng.integers(5, 15))
-    X = rng.standard_normal((p, n))
-    X[:, : n // 3] += rng.standard_normal((p, 1))
-    path = sparsity_path(X, scale=True)
-    fits = [GPower(1, cardinality=int(k), scale=True).fit(X).explained_variance_[0] for k in path.grid]
-    assert np.all(path.variance[:, 0] >= (1 - 1e-9) * np.array(fits))
-
-
-def test_a_complete_path_is_returned_when_it_is_resumed():
-    X = np.random.default_rng(0).standard_normal((40, 30))
-    path = sparsity_path(X, n_components=1, cardinalities=[2, 4, 8])
-    assert sparsity_path(X, n_components=1, cardinalities=[2, 4, 8], resume=path) is path

@@ -220,25 +220,6 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"adata\.X is None"):
             sparse_pca(anndata.AnnData(shape=(5, 4)))
 
-    @pytest.mark.parametrize("name", ["layer", "obsm"])
-    def test_a_matrix_that_is_not_there_is_refused(self, name):
-        with pytest.raises(ValueError, match=rf"{name}='missing' is not there; adata has \['own'\]"):
-            sparse_pca(cells(**{f"{name}s" if name == "layer" else name: {"own": COUNTS}}), **{name: "missing"})
-
-    @pytest.mark.parametrize(
-        ("mask", "words"),
-        [
-            ("nothing", "is not a column of adata.var"),
-            (np.ones(3, bool), "a true or false for each of the 40 genes"),
-            (np.ones(N), "a true or false for each of the 40 genes"),
-            (np.zeros(N, bool), "mask_var leaves no gene"),
-        ],
-        ids=["no column", "too short", "numbers", "none"],
-    )
-    def test_masks_that_choose_no_genes_are_refused(self, mask, words):
-        with pytest.raises(ValueError, match=words):
-            sparse_pca(cells(), mask_var=mask)
-
     @pytest.mark.parametrize(
         "option", [{"svd_solver": "arpack"}, {"chunked": True}, {"chunk_size": 100}, {"return_info": True}], ids=str
     )
@@ -249,15 +230,21 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            ({"layer": "missing"}, r"layer='missing' is not there; adata has \['own'\]"),
+            ({"obsm": "missing"}, r"obsm='missing' is not there; adata has \['own'\]"),
+            ({"mask_var": "nothing"}, "is not a column of adata.var"),
+            ({"mask_var": np.ones(3, bool)}, "a true or false for each of the 40 genes"),
+            ({"mask_var": np.ones(N)}, "a true or false for each of the 40 genes"),
+            ({"mask_var": np.zeros(N, bool)}, "mask_var leaves no gene"),
             ({"layer": "a", "obsm": "b"}, "layer and obsm both name a matrix"),
             ({"obsm": "own", "mask_var": CHOSEN}, "mask_var chooses genes, and obsm='own' has none"),
             ({"use_highly_variable": True, "mask_var": CHOSEN}, "use_highly_variable and mask_var both choose genes"),
             ({"copy": True, "return_model": True}, "ask for one of them"),
         ],
     )
-    def test_options_that_exclude_each_other_are_refused(self, options, message):
+    def test_options_that_choose_nothing_or_exclude_each_other_are_refused(self, options, message):
         with pytest.raises(ValueError, match=message):
-            sparse_pca(cells(obsm={"own": COUNTS}), 2, **options)
+            sparse_pca(cells(layers={"own": COUNTS}, obsm={"own": COUNTS}), 2, **options)
 
     def test_nothing_is_stored_by_a_fit_that_fails(self):
         adata = cells()

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.optional_packages import OptionalPackage
+from tests.stored_matrices import make_counting_store
 
 from gpower import GPower
 from gpower.io.stores.cache import cache_store
@@ -149,7 +150,7 @@ def test_a_shard_is_read_by_its_inner_chunks(tmp_path):
     assert np.diff(StreamedMatrix(source, LIMIT).block_edges).max() <= LIMIT // (8 * N)
 
 
-@pytest.mark.parametrize("name", STORES)
+@pytest.mark.parametrize("name", ["npy by column", "zarr 3, both", "HDF5, chunks", "h5ad, CSR", "Parquet"])
 def test_a_fit_to_a_path_is_the_fit_to_the_array(tmp_path, name):
     A = COUNTS if name in SPARSE else X
     found = GPower(2, cardinality=8, scale=True, memory_limit=LIMIT).fit(str(STORES[name](tmp_path, A)))
@@ -257,11 +258,10 @@ class TestSomeColumns:
         assert select_source_columns(rows, np.arange(10)).bytes_per_line == rows.bytes_per_line
 
     def test_a_chunk_of_columns_is_read_once(self):
-        calls = []
-        stored = MatrixSource("x", X.shape, X.dtype, lambda lo, hi: calls.append(lo) or X[:, lo:hi], 1, chunk_length=20)
+        stored, reads = make_counting_store(X, 1, chunk_length=20)
         part = select_source_columns(stored, np.arange(0, 60, 2))
         np.testing.assert_array_equal(part.read_slice(0, 30), X[:, ::2])
-        assert calls == [0, 20, 40]
+        assert [lo for lo, _ in reads] == [0, 20, 40]
 
 
 # --- broken stores ----------------------------------------------------------------------------------------------------
@@ -386,6 +386,14 @@ class TestBroken:
         assert open_source(path).shape == (P, N)
 
 
+def assert_refused(path, *words, **options):
+    """Check that the error of a store that is not opened names the store and contains the words."""
+    with pytest.raises(StoreError) as caught:
+        open_source(path, **options)
+    for word in (str(path), *words):
+        assert word in str(caught.value)
+
+
 class TestOtherFiles:
     """A store must not bring the content of another file into the results."""
 
@@ -396,17 +404,11 @@ class TestOtherFiles:
         hdf5(tmp_path / "elsewhere" / "secret.h5", X=(X, {}), names=(np.array(NAMES, "S"), {}))
         return tmp_path / "elsewhere"
 
-    def refused(self, path, *words):
-        with pytest.raises(StoreError) as caught:
-            open_source(path)
-        for word in (str(path), *words):
-            assert word in str(caught.value)
-
     def test_external_storage_is_refused(self, tmp_path, elsewhere):
         path = tmp_path / "x.h5"
         with h5py.File(path, "w") as file:
             file.create_dataset("X", X.shape, X.dtype, external=[(elsewhere / "secret.bin", 0, X.nbytes)])
-        self.refused(path, "X: it has external storage in", "secret.bin")
+        assert_refused(path, "X: it has external storage in", "secret.bin")
 
     def test_a_virtual_dataset_is_refused_unless_it_is_open(self, tmp_path, elsewhere):
         path = tmp_path / "x.h5"
@@ -414,7 +416,7 @@ class TestOtherFiles:
         layout[:] = h5py.VirtualSource(elsewhere / "secret.h5", "X", X.shape)
         with h5py.File(path, "w") as file:
             file.create_virtual_dataset("X", layout)
-        self.refused(path, "X: it is a virtual dataset", "read it with virtual=True")
+        assert_refused(path, "X: it is a virtual dataset", "read it with virtual=True")
         with h5py.File(path) as file:  # whoever opens it has decided to read it
             np.testing.assert_array_equal(open_source(file["X"]).read_slice(0, P), X)
 
@@ -426,7 +428,7 @@ class TestOtherFiles:
             file[where] = h5py.ExternalLink(elsewhere / "secret.h5", "/" if form == "through a group" else "/X")
             if form != "link":
                 file["X"] = h5py.SoftLink("/other/X" if form == "through a group" else "other")
-        self.refused(path, "is an external link to", "secret.h5")
+        assert_refused(path, "is an external link to", "secret.h5")
 
     @pytest.mark.parametrize("part", ["X", "X/data", "X/indptr", "var", "var/_index", "obs/_index"])
     def test_an_external_link_in_an_anndata_is_refused(self, tmp_path, elsewhere, part):
@@ -435,7 +437,7 @@ class TestOtherFiles:
             file.copy(file[part], other, "part")
             del file[part]
             file[part] = h5py.ExternalLink(elsewhere / "part.h5", "/part")
-        self.refused(path, f"{part.rpartition('/')[2]!r} is an external link to", "part.h5")
+        assert_refused(path, f"{part.rpartition('/')[2]!r} is an external link to", "part.h5")
 
     def test_links_within_the_file_are_followed(self, tmp_path):
         path = hdf5(tmp_path / "x.h5", raw=(X, {}))
@@ -456,7 +458,7 @@ class TestOtherFiles:
         place = path / {"chunk": "c/4/0", "folder": "c/4", "metadata": "zarr.json"}[what]
         place.rename(tmp_path / "elsewhere")
         place.symlink_to(tmp_path / "elsewhere")
-        self.refused(path, f"{str(place.relative_to(path))!r} is a link to", "elsewhere', outside the store")
+        assert_refused(path, f"{str(place.relative_to(path))!r} is a link to", "elsewhere', outside the store")
 
     def test_a_link_to_or_within_a_zarr_folder_is_followed(self, tmp_path):
         path = zarr_array(tmp_path / "real.zarr", X, (100, N), 3)
@@ -469,7 +471,7 @@ class TestOtherFiles:
         pytest.importorskip("zarr")
         path = tmp_path / "x.zarr"
         path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
-        self.refused(path, "a zarr store is a folder; files of references to other files are not read")
+        assert_refused(path, "a zarr store is a folder; files of references to other files are not read")
 
 
 class TestVirtualDatasets:
@@ -477,7 +479,6 @@ class TestVirtualDatasets:
 
     def write(self, path, *source_names, shape=X.shape, source_key="X"):
         """Write a virtual dataset of two halves, the upper one from the first source."""
-        h5py = pytest.importorskip("h5py")
         layout = h5py.VirtualLayout((shape[0] * len(source_names), shape[1]), X.dtype, filename=str(path))
         for i, name in enumerate(source_names):
             layout[i * shape[0] : (i + 1) * shape[0]] = h5py.VirtualSource(name, source_key, shape)
@@ -491,10 +492,7 @@ class TestVirtualDatasets:
         return path
 
     def refused(self, path, *words):
-        with pytest.raises(StoreError) as caught:
-            open_source(path, virtual=True)
-        for word in (str(path), *words):
-            assert word in str(caught.value)
+        assert_refused(path, *words, virtual=True)
 
     @pytest.mark.parametrize("absolute", [False, True])
     def test_sources_in_the_folder_are_read(self, tmp_path, monkeypatch, absolute):
@@ -528,7 +526,6 @@ class TestVirtualDatasets:
         self.refused(self.write(folder / "x.h5", names[how]), "X: its source 'X' in", "is outside the folder", "own")
 
     def test_sources_that_refer_to_other_files_are_refused(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         self.source(tmp_path / "a.h5")
         self.write(tmp_path / "nested.h5", "a.h5")
         self.refused(
@@ -546,7 +543,6 @@ class TestVirtualDatasets:
         self.refused(self.write(tmp_path / "3.h5", "c.h5"), "'c.h5' is missing, or smaller than the part")
 
     def test_a_series_of_files_is_refused(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         unlimited = h5py.h5s.UNLIMITED
         part, whole = h5py.h5s.create_simple(X.shape), h5py.h5s.create_simple(X.shape, (unlimited, N))
         whole.select_hyperslab((0, 0), (unlimited, 1), (P, N), (P, N))
@@ -572,7 +568,6 @@ class TestVirtualDatasets:
         np.testing.assert_array_equal(copy.read_slice(0, 4 * P), changed)
 
     def test_gaps_are_noticed(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         self.source(tmp_path / "a.h5")
         layout = h5py.VirtualLayout((P + 1, N), X.dtype)
         layout[:P] = h5py.VirtualSource("a.h5", "X", X.shape)
@@ -582,7 +577,6 @@ class TestVirtualDatasets:
             assert open_source(tmp_path / "x.h5", virtual=True).shape == (P + 1, N)
 
     def test_unwritten_chunks_of_a_source_are_noticed(self, tmp_path):
-        h5py = pytest.importorskip("h5py")
         with h5py.File(tmp_path / "a.h5", "w") as file:
             file.create_dataset("X", X.shape, X.dtype, chunks=(P, 1))
         with pytest.warns(UserWarning, match=rf"'a.h5'.*{N} of {N} chunks are not stored"):
@@ -613,8 +607,14 @@ def test_objects_that_are_not_on_disk_are_refused():
 
 
 class TestCache:
-    @pytest.mark.parametrize("name", [name for name in STORES if not name.startswith("npy")])
-    @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
+    @pytest.mark.parametrize(
+        ("name", "dtype"),
+        [
+            *((name, np.float64) for name in STORES if not name.startswith("npy")),
+            *(("zarr 3, both", dtype) for dtype in (np.float32, np.int32)),
+            *(("h5ad, CSR", dtype) for dtype in (np.float32, np.int32)),
+        ],
+    )
     def test_the_cache_contains_the_matrix(self, tmp_path, name, dtype):
         A = np.round(COUNTS if name in SPARSE else X * 10).astype(dtype)
         store = open_source(STORES[name](tmp_path, A))
@@ -624,13 +624,8 @@ class TestCache:
             assert getattr(cached, name) == getattr(store, name)
         np.testing.assert_array_equal(read_all_ways(StreamedMatrix(cached, LIMIT)), A)
 
-    def reading(self, A=X):
-        """Return a store that counts its reads."""
-        calls = []
-        return MatrixSource("x", A.shape, A.dtype, lambda lo, hi: calls.append((lo, hi)) or A[lo:hi]), calls
-
     def test_a_store_is_decoded_once(self, tmp_path):
-        store, calls = self.reading()
+        store, calls = make_counting_store(X)
         first = cache_store(store, tmp_path)
         assert (0, P) in calls
         calls.clear()
@@ -657,7 +652,7 @@ class TestCache:
 
     @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "forget"])
     def test_a_damaged_copy_is_written_again(self, tmp_path, damage):
-        store, calls = self.reading()
+        store, calls = make_counting_store(X)
         cache_store(store, tmp_path)
         (copy,) = tmp_path.glob("*/X.npy")
         content = bytearray(copy.read_bytes())
@@ -715,7 +710,7 @@ class TestCache:
     def test_too_small_a_disk_is_reported_before_the_work(self, tmp_path, monkeypatch):
         usage = shutil.disk_usage(tmp_path)._replace(free=1000)
         monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
-        store, calls = self.reading()
+        store, calls = make_counting_store(X)
         with pytest.raises(StoreError, match=r"takes 0\.00048 GB as plain numbers, and only 1e-06 GB are free"):
             cache_store(store, tmp_path)
         assert (0, P) not in calls

@@ -63,13 +63,6 @@ def test_a_table_of_other_variables_is_fitted_from_a_cold_start():
     )
 
 
-def test_batches_start_from_the_last_components():
-    X, model = make_table(5), GPower(1, cardinality=3, warm_start=True)
-    for batch in np.array_split(X, 3):
-        model.partial_fit(batch)
-    assert model.cardinality_.tolist() == [3]
-
-
 def test_non_negative_disjoint_components_start_from_the_last_fit():
     X = np.abs(np.random.default_rng(0).standard_normal((40, 12)))
     model = GPower(2, cardinality=3, positive=True, constraint="disjoint", warm_start=True).fit(X)
