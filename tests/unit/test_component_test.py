@@ -262,6 +262,13 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     assert not model.notes_.size
 
 
+def test_certificates_of_auto_ignore_the_cardinalities_of_missing_components():
+    X = np.random.default_rng(0).standard_normal((60, 12))
+    X[:, :4] += 2 * X[:, [5]]
+    model = GPower("auto", cardinality=[4, 3, 2]).fit(X)
+    assert len(certify(model, X)) == len(model.components_) == 1
+
+
 def test_auto_keeps_one_component_of_noise_with_a_warning():
     X = np.random.default_rng(0).standard_normal((30, 20))
     with pytest.warns(UserWarning, match=r"No component explains more than chance \(p = 0\.\d+\); one is kept"):

@@ -26,6 +26,7 @@ from sklearn.utils.validation import check_is_fitted
 from gpower._utils.arrays import Array, normalize_columns, to_numpy
 from gpower._utils.messages import format_param
 from gpower.operators import Operator
+from gpower.validation.checks import is_sequence
 from gpower.validation.covariates import check_covariates_given
 from gpower.validation.params import check_option
 from gpower.validation.pipelines import UnwrappedModel
@@ -91,11 +92,14 @@ def certificate_args(model: object) -> CertificateArgs:
     """
     variance, deflation = _get_attributes(model, "variance", "deflation")
     cardinality, l1_bound = _get_attributes(model, "cardinality", "l1_bound")
+    n_components, components = _get_attributes(model, "n_components", "components_")
     if variance == "l1":
         raise ValueError(
             f"The model was fitted with {format_param('variance', 'l1')}, which maximises ‖Az‖₁; the bounds are on "
             "‖Az‖₂². Pass model.components_ to certify that variance instead."
         )
+    if n_components == "auto" and is_sequence(cardinality):
+        cardinality = list(cardinality)[: len(components)]
     penalty, method, gamma = _get_attributes(model, "penalty", "method", "gamma_")
     constraint, order = _get_attributes(model, "constraint", "extraction_order_")
     if method == "block" or constraint is not None:  # all components were found at once
