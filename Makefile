@@ -85,6 +85,7 @@ MINUTES ?= 240
 MUTANT_SEED ?= 0
 JOBS ?= $(shell getconf _NPROCESSORS_ONLN)
 mutants: $(STAMP)
+	$(BIN)/python -m pip install --quiet --group coverage
 	$(SETTINGS) $(BIN)/python tools/mutate.py --count $(MUTANTS) --minutes $(MINUTES) --seed $(MUTANT_SEED) --jobs $(JOBS)
 
 lint: $(STAMP)

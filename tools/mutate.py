@@ -1,11 +1,12 @@
 """Change the mathematical core in small ways and count how many changes make a test fail: ``make mutants``.
 
 A mutant is one changed operator, comparison, constant, condition or function name (`min` for `max`) of the operators,
-feasible sets, penalties, solvers or certificates. A seeded sample is tried, several mutants at a time, each in a forked
-process that loads the changed module from memory; the files stay as they are. The tests are those of `TESTS`, without
-the slow ones, until one fails. A mutant that runs longer than its time limits counts as killed. Tests that fail without
-any change, for instance because an optional package is missing, are named and left out. Survivors are printed: each
-is either a change that makes no difference to any result or a gap in the tests.
+feasible sets, penalties, solvers or certificates. The tests of `make test` are run once with coverage.py, which records
+the tests that execute each line. Then a seeded sample of mutants is tried, several at a time, each in a forked process
+that loads the changed module from memory; the files stay as they are. A mutant meets the tests that execute its line,
+first those of the test modules that execute most of the file, quick ones first, until one fails. A test that takes
+much longer than allowed counts as failed. Survivors are printed: each is either a change that makes no difference to
+any result or a gap in the tests.
 """
 
 from __future__ import annotations
@@ -15,13 +16,15 @@ import ast
 import copy
 import os
 import random
+import re
 import resource
 import signal
+import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -31,6 +34,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from coverage import CoverageData
 
 # Mutants run side by side: one thread for each. These must be set before NumPy and SciPy are imported.
 os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "SCIPY_ARRAY_API": "1"}
@@ -40,42 +44,6 @@ for _name in ("dask.array", "hypothesis", "pandas", "polars", "scipy.sparse.lina
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "gpower"
-#: Test modules of the files below a path, those that fail first at the beginning; the first path that fits is taken.
-TESTS = {
-    "operators/storage/dask": "contracts/test_containers contracts/test_operators integration/test_dask",
-    "operators/storage/device": "contracts/test_containers contracts/test_devices",
-    "operators/storage": """contracts/test_containers contracts/test_operators contracts/test_folds
-        unit/test_covariates unit/test_out_of_core contracts/test_threads unit/test_stores""",
-    "operators/running_moments": "unit/test_partial_fit",
-    "operators/explained_variance": "unit/test_reported_numbers unit/test_estimator unit/test_paths",
-    "operators/leading_pca": "contracts/test_leading_pca unit/test_degenerate unit/test_estimator",
-    "operators": """contracts/test_operators contracts/test_containers contracts/test_devices unit/test_estimator
-        unit/test_reported_numbers unit/test_equivalences""",
-    "penalties/knapsack": "contracts/test_knapsack contracts/test_penalties",
-    "penalties": "contracts/test_penalties unit/test_variable_rules unit/test_degenerate unit/test_estimator",
-    "feasible_sets": "contracts/test_feasible_sets contracts/test_ascent contracts/test_working_set",
-    "problem": "contracts/test_operators contracts/test_sequential contracts/test_ascent contracts/test_rounding",
-    "solvers/joint": "contracts/test_constraints unit/test_component_constraints",
-    "solvers/min_cardinality": "unit/test_min_cardinality",
-    "solvers/covariance_stack": "unit/test_covariance_stack unit/test_cross_validation",
-    "solvers/starts": "contracts/test_starts contracts/test_sequential contracts/test_tie_breaking unit/test_estimator",
-    "solvers/column_screening": """contracts/test_starts contracts/test_sequential contracts/test_tie_breaking
-        unit/test_estimator""",
-    "solvers/group_swaps": "unit/test_local_search unit/test_variable_rules",
-    "solvers/local_search": """unit/test_local_search contracts/test_starts contracts/test_tie_breaking
-        unit/test_variable_rules contracts/test_sequential unit/test_estimator""",
-    "solvers/ascent": "contracts/test_ascent contracts/test_working_set unit/test_estimator unit/test_degenerate",
-    "solvers/working_set": "contracts/test_working_set contracts/test_sequential unit/test_equivalences",
-    "solvers": """contracts/test_sequential unit/test_estimator unit/test_degenerate contracts/test_tie_breaking
-        unit/test_variable_rules golden/test_authors_program unit/test_warm_start unit/test_checkpoints
-        contracts/test_rounding""",
-    "certificates/group_search": "unit/test_best_subset_with_rules",
-    "certificates/disjoint_supports": "unit/test_certificates unit/test_component_constraints",
-    "certificates/joint": "unit/test_component_constraints contracts/test_constraints unit/test_certificates",
-    "certificates/row_bound": "contracts/test_bounds contracts/test_constraints unit/test_best_subset",
-    "certificates": """contracts/test_bounds unit/test_best_subset unit/test_certificates
-        unit/test_best_subset_with_rules unit/test_component_constraints""",
-}
 FOLDERS = ["operators", "feasible_sets", "penalties", "problem", "solvers", "certificates"]
 COMPARISONS = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -94,6 +62,8 @@ BOUNDARIES = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 KEYWORDS_WITHOUT_EFFECT = {"check_finite", "copy", "overwrite_a", "overwrite_b", "stacklevel", "strict"}
 PYTEST_OPTIONS = ["-q", "-p", "no:cacheprovider", "--assert=plain", "-m", "not slow"]
 MAX_MEMORY = 8 << 30  # address space of one process, in bytes
+MAX_WAIT = 1200.0  # seconds by the clock after which a process has stopped for good
+MAX_FIRST_MODULES = 4
 
 
 class Mutant(NamedTuple):
@@ -198,12 +168,6 @@ def list_mutants(names: list[str]) -> list[Mutant]:
     return mutants
 
 
-def find_prefix(path: Path) -> str:
-    """Return the key of `TESTS` for a module."""
-    within = path.relative_to(PACKAGE).as_posix()
-    return next(prefix for prefix in TESTS if within.startswith(prefix))
-
-
 def load_mutant(mutant: Mutant) -> None:
     """Make this process import a changed module in place of the original one."""
     tree = Changer(mutant.number).visit(ast.parse(mutant.path.read_text(encoding="utf-8")))
@@ -214,98 +178,124 @@ def load_mutant(mutant: Mutant) -> None:
     )
 
 
+class Limits(NamedTuple):
+    """Seconds of the processor that one test may take, and recorded seconds of all tests that a mutant meets."""
+
+    one_test: float
+    all_tests: float
+
+
 class TestWatch:
-    """A plugin of pytest that records the tests that fail and ends the process if one takes too long.
+    """A plugin of pytest that runs selected tests in their order and ends the process if one takes too long.
 
     The time is that of the processor, which other work on the machine does not change.
     """
 
-    def __init__(self, limit: float) -> None:
-        self.limit, self.failed = limit, list[str]()
+    def __init__(self, selected: list[str], limit: float) -> None:
+        self.ranks, self.limit = {each: rank for rank, each in enumerate(selected)}, limit
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Keep the selected tests, in their order."""
+        chosen = [item for item in items if item.nodeid in self.ranks]
+        items[:] = sorted(chosen, key=lambda item: self.ranks[item.nodeid])
 
     def pytest_runtest_logstart(self) -> None:
         """Begin to count the time of a test."""
         signal.setitimer(signal.ITIMER_PROF, self.limit)
 
-    def pytest_runtest_logreport(self, report: pytest.TestReport | pytest.CollectReport) -> None:
-        """Record a test, or a module, that fails."""
-        if report.failed:
-            self.failed.append(report.nodeid)
 
-    pytest_collectreport = pytest_runtest_logreport
+def run_tests(mutant: Mutant, tests: list[str], test_limit: float) -> str:
+    """Run tests in a forked process with a mutant until one fails; return what became of the mutant.
 
-
-class TestRun(NamedTuple):
-    """The end of some tests: pytest's exit status, None if time ran out, what failed, and seconds by the clock."""
-
-    status: int | None
-    failed: list[str]
-    seconds: float
-
-
-def run_tests(options: list[str], mutant: Mutant | None, test_limit: float, limit: float) -> TestRun:
-    """Run tests in a forked process, with a mutant if there is one.
-
-    One test may take `test_limit` seconds of the processor, and all together `limit` seconds by the clock.
+    One test may take `test_limit` seconds of the processor; a process that waits for MAX_WAIT seconds is ended.
     """
-    begin = time.monotonic()
-    with tempfile.TemporaryFile("w+") as failed:
-        if (child := os.fork()) == 0:
-            status = 1
-            try:
-                os.setsid()
-                silence = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(silence, 1)
-                os.dup2(silence, 2)
-                resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
-                watch = TestWatch(test_limit)
-                signal.setitimer(signal.ITIMER_PROF, test_limit)  # the imports may take as long as a test
-                if mutant is not None:
-                    load_mutant(mutant)
-                status = pytest.main([*PYTEST_OPTIONS, *options], plugins=[watch])
-                failed.write("\n".join(watch.failed))
-                failed.flush()
-            finally:
-                os._exit(status)
-        done = 0
-        while not done and time.monotonic() < begin + limit:
-            time.sleep(0.02)
-            done, status = os.waitpid(child, os.WNOHANG)
-        if not done:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-        failed.seek(0)
-        code = os.waitstatus_to_exitcode(status) if done else -signal.SIGPROF
-        seconds = time.monotonic() - begin
-        return TestRun(None if code == -signal.SIGPROF else code, failed.read().splitlines(), seconds)
+    modules = list(dict.fromkeys(each.partition("::")[0] for each in tests))
+    if (child := os.fork()) == 0:
+        status = 1
+        try:
+            os.setsid()
+            silence = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(silence, 1)
+            os.dup2(silence, 2)
+            resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
+            signal.setitimer(signal.ITIMER_PROF, test_limit)  # the imports may take as long as a test
+            load_mutant(mutant)
+            status = pytest.main([*PYTEST_OPTIONS, *modules], plugins=[TestWatch(tests, test_limit)])
+        finally:
+            os._exit(status)
+    done, end = 0, time.monotonic() + MAX_WAIT
+    while not done and time.monotonic() < end:
+        time.sleep(0.02)
+        done, status = os.waitpid(child, os.WNOHANG)
+    if not done:
+        os.killpg(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        return "timed out"
+    code = os.waitstatus_to_exitcode(status)
+    names = {0: "survived", -signal.SIGPROF: "timed out", pytest.ExitCode.NO_TESTS_COLLECTED: "untested"}
+    return names.get(code, "killed")
 
 
-class TestSelection(NamedTuple):
-    """The tests for the files below a path: modules and tests left out, and seconds that one run may take."""
+class CoveringTests:
+    """The tests that execute each line of the package, with their seconds, from one run of the fast tests."""
 
-    modules: list[str]
-    left_out: list[str]
-    limit: float
+    def __init__(self, data: CoverageData, seconds: dict[str, float], failed: set[str]) -> None:
+        self.data, self.seconds, self.failed = data, seconds, failed
+
+    @classmethod
+    def record(cls, folder: Path, jobs: int) -> CoveringTests:
+        """Run the fast tests with coverage.py; the data remain in a folder."""
+        data_file, log = folder / ".coverage", folder / "pytest.log"
+        if not data_file.exists():
+            command = [sys.executable, "-m", "pytest", *PYTEST_OPTIONS, "-vv", f"-n{jobs}", "--dist=loadfile"]
+            coverage = ["--cov=gpower", "--cov-context=test", "--cov-report=", "--cov-fail-under=0"]
+            with log.open("w") as stream:
+                environment = {**os.environ, "COVERAGE_FILE": str(data_file)}
+                subprocess.run(
+                    [*command, *coverage, "--durations=0", "-rfE"], stdout=stream, env=environment, check=False
+                )
+        text = log.read_text(encoding="utf-8")
+        seconds = {test: float(time) for time, test in re.findall(r"^([\d.]+)s call +(.*)$", text, re.MULTILINE)}
+        failed = set(re.findall(r"^(?:FAILED|ERROR) (.*?)(?: - .*)?$", text, re.MULTILINE))
+        data = CoverageData(str(data_file))
+        data.read()  # into memory
+        return cls(data, seconds, failed)
+
+    def select(self, mutant: Mutant) -> list[str]:
+        """Return the tests that execute the line of a mutant, those that are most likely to fail first."""
+        of_lines = {
+            line: {each.rpartition("|")[0] for each in contexts if each.endswith("|run")} - self.failed
+            for line, contexts in self.data.contexts_by_lineno(str(mutant.path)).items()
+        }
+        n_lines = Counter(each.partition("::")[0] for tests in of_lines.values() for each in tests)
+        tests = of_lines.get(mutant.line) or set().union(*of_lines.values())
+
+        def rank(test: str) -> tuple[float, float]:
+            return -n_lines[test.partition("::")[0]], self.seconds.get(test, 0.0)
+
+        return sorted(tests, key=rank)
 
 
-def select_tests(prefix: str, test_limit: float) -> TestSelection:
-    """Return the tests of `TESTS` that pass without any change; they are run to know."""
-    modules = [f"tests/{name}.py" for name in TESTS[prefix].split()]
-    run = run_tests(["--continue-on-collection-errors", *modules], None, test_limit, limit=3600)
-    left_out = run.failed or ([] if run.status == 0 else modules)  # pytest itself may have failed
-    return TestSelection([each for each in modules if each not in left_out], left_out, max(30, 5 * run.seconds))
+def try_mutant(task: tuple[Mutant, list[str]], seconds: Mapping[str, float], limits: Limits, end: float) -> str | None:
+    """Return what became of a mutant, None if `time.monotonic` is beyond `end`.
 
-
-def try_mutant(task: tuple[Mutant, TestSelection], test_limit: float, end: float) -> str | None:
-    """Return what became of a mutant, None if `time.monotonic` is beyond `end`."""
-    mutant, selection = task
+    The tests of the first MAX_FIRST_MODULES modules are run first, since most mutants need no others.
+    """
+    mutant, tests = task
     if time.monotonic() > end:
         return None
-    if not selection.modules:
+    if not tests:
         return "untested"
-    options = ["-x", *selection.modules, *(f"--deselect={each}" for each in selection.left_out)]
-    status = run_tests(options, mutant, test_limit, selection.limit).status
-    return {None: "timed out", 0: "survived", pytest.ExitCode.NO_TESTS_COLLECTED: "untested"}.get(status, "killed")
+    used, affordable = 0.0, []
+    for test in tests:
+        if (used := used + seconds.get(test, 0.0)) <= limits.all_tests or not affordable:
+            affordable.append(test)
+    first = set(list(dict.fromkeys(each.partition("::")[0] for each in affordable))[:MAX_FIRST_MODULES])
+    near = [each for each in affordable if each.partition("::")[0] in first]
+    outcome = run_tests(mutant, near, limits.one_test)
+    if outcome == "survived" and len(near) < len(affordable):
+        outcome = run_tests(mutant, [each for each in affordable if each not in set(near)], limits.one_test)
+    return outcome
 
 
 def main() -> int:
@@ -317,21 +307,22 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the sample")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)), help="mutants tried at a time")
     parser.add_argument("--limit", type=float, default=30.0, help="seconds of the processor for one test")
+    parser.add_argument("--limit-all", type=float, default=60.0, help="seconds of all tests of a mutant, when recorded")
+    parser.add_argument("--folder", type=Path, help="where coverage is kept; default: a temporary folder")
     arguments = parser.parse_args()
     os.chdir(ROOT)
     sys.path[:0] = [str(ROOT), str(PACKAGE.parent)]
     everything = list_mutants(arguments.paths)
     sample = random.Random(arguments.seed).sample(everything, min(arguments.count, len(everything)))
+    with tempfile.TemporaryDirectory() as temporary:
+        covering = CoveringTests.record(arguments.folder or Path(temporary), arguments.jobs)
+    for each in sorted(covering.failed):
+        print(f"Left out, because it fails without any change: {each}")
+    tasks = [(mutant, covering.select(mutant)) for mutant in sample]
     with get_context("fork").Pool(arguments.jobs) as pool:
-        prefixes = [prefix for prefix in TESTS if any(find_prefix(mutant.path) == prefix for mutant in sample)]
-        select = partial(select_tests, test_limit=arguments.limit)
-        selections = dict(zip(prefixes, pool.imap(select, prefixes), strict=True))
-        for prefix, selection in selections.items():
-            for each in selection.left_out:
-                print(f"Left out for {prefix}, because it fails without any change: {each}")
         end = time.monotonic() + 60 * arguments.minutes
-        tasks = ((mutant, selections[find_prefix(mutant.path)]) for mutant in sample)
-        results = pool.imap(partial(try_mutant, test_limit=arguments.limit, end=end), tasks)
+        limits = Limits(arguments.limit, arguments.limit_all)
+        results = pool.imap(partial(try_mutant, seconds=covering.seconds, limits=limits, end=end), tasks)
         outcomes: Counter[str] = Counter()
         for mutant, outcome in zip(sample, results, strict=True):
             if outcome is None:
