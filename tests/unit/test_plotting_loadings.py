@@ -46,6 +46,9 @@ def test_the_colours_are_centred_at_zero_and_red_is_positive():
     assert (low, high) == (-0.6, 0.6)
     red, _, blue, _ = cells.cmap(cells.norm(0.6))
     assert red > blue
+    positive, negative = (bar.get_facecolor() for bar in plot_loadings(model_of([[0.6, -0.2]]))[0].patches)
+    assert positive[0] > positive[2]
+    assert negative[2] > negative[0]
 
 
 def test_a_minus_marks_the_negative_cells_for_grey_print():

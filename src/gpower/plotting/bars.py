@@ -37,7 +37,7 @@ def plot_loadings(
 ) -> Panels:
     """Plot the nonzero loadings as bars, one panel per component, the largest on top.
 
-    Positive loadings are blue and point right, negative ones are vermilion and point left. All panels have the same
+    Positive loadings are red and point right, negative ones are blue and point left. All panels have the same
     scale. The title gives the share of the variance that the component explains.
 
     Parameters
@@ -70,7 +70,7 @@ def plot_loadings(
     model = UnwrappedModel.unwrap_fitted(model).model
     components = to_numpy(model.components_)
     names = style.resolve_variable_names(model, feature_names, components.shape[1])
-    colours = np.where(components > 0, style.BLUE, style.VERMILION)
+    colours = np.where(components > 0, style.POSITIVE_COLOUR, style.NEGATIVE_COLOUR)
     panels, _ = _draw_bar_panels(axes, components, names, max_variables, color=colours)
     limit = 1.08 * (np.abs(components).max() or 1.0)
     for j, panel in enumerate(panels):

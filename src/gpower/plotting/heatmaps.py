@@ -22,8 +22,6 @@ from gpower.validation.pipelines import UnwrappedModel
 
 __all__ = ["plot_heatmap", "plot_metadata", "plot_overlap", "plot_support"]
 
-#: Colour map of numbers with a sign: red is positive or high, blue negative or low, as in figures of gene expression.
-SIGNED_COLOUR_MAP = "RdBu_r"
 #: Standard deviations from the mean at which the colours of `plot_heatmap` end.
 MAX_DEVIATION = 2.5
 #: Largest number of characters of the names of metadata next to a heat map of samples.
@@ -32,7 +30,7 @@ MAX_LEGEND_TEXT_LENGTH = 30
 MAX_METADATA_BARS = 4
 #: Tests of association, with the name of the strength, its colours and its smallest value.
 STRENGTH_SCALES = {
-    "Spearman": ("Spearman's ρ (numbers)", SIGNED_COLOUR_MAP, -1.0),
+    "Spearman": ("Spearman's ρ (numbers)", style.SIGNED_COLOUR_MAP, -1.0),
     "Kruskal–Wallis": ("correlation ratio η (groups)", "Purples", 0.0),
     "χ²": ("Cramér's V (groups)", "Greens", 0.0),
 }
@@ -89,7 +87,7 @@ def plot_support(
     largest = float(np.abs(loadings).max())
     shares = map(format_percent, model.explained_variance_ratio_)
     row_labels = [f"Component {j}, {share}" for j, share in enumerate(shares, 1)]
-    scale = {"cmap": SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
+    scale = {"cmap": style.SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
     used_loadings = np.ma.masked_equal(loadings, 0)
     cells = style.draw_cells(panel, used_loadings, row_labels, [names[i] for i in shown], **scale)
     panel.tick_params(axis="x", rotation=90)
@@ -284,7 +282,7 @@ def plot_heatmap(
         panel.set_yticks([])
         panel.spines[:].set_visible(False)
         panel.tick_params(length=0)
-    scale: StyleKwargs = {"cmap": SIGNED_COLOUR_MAP, "vmin": -MAX_DEVIATION, "vmax": MAX_DEVIATION}
+    scale: StyleKwargs = {"cmap": style.SIGNED_COLOUR_MAP, "vmin": -MAX_DEVIATION, "vmax": MAX_DEVIATION}
     variable_names = [names[i] for i in shown]
     cells = style.draw_cells(panels[-1], deviations, [], variable_names, **scale, edgecolors="none", rasterized=True)
     n_positive = int(np.count_nonzero(loadings[shown] > 0))

@@ -27,6 +27,9 @@ StyleKwargs: TypeAlias = dict[str, Any]
 #: Colours of Okabe and Ito (2008), distinct under every colour-vision deficiency; without yellow, too pale on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY, BLACK = COLOURS
+#: Numbers with a sign are red where they are positive or high and blue where they are negative or low, as in figures of
+#: gene expression: colours of bars, and the colour map of cells.
+POSITIVE_COLOUR, NEGATIVE_COLOUR, SIGNED_COLOUR_MAP = VERMILION, BLUE, "RdBu_r"
 #: Markers of curves and groups. There is one more than colours, so that the first 56 pairs of both differ.
 MARKERS = "osD^vPX*"
 MUTED_COLOUR = "0.45"
