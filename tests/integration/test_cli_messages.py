@@ -131,6 +131,13 @@ def test_a_table_is_refused_as_a_model(gpower, table):
     for command in (("inspect", table), ("transform", table, table)):
         output = gpower(*command).stderr
         assert "is not a gpower model but some other file; give the model.npz that gpower fit -o" in output
+    folder = table.parent
+    assert f"is a folder; give its model file, '{folder / 'model.npz'}'" in gpower("inspect", folder).stderr
+
+
+def test_a_grid_without_a_choice_is_refused(gpower, table):
+    output = gpower("fit", table, "-k", "3", "--grid", "2,3", "--rule", "best").stderr
+    assert "--grid, --rule would have no effect: add -k auto" in output.replace("--rule, --grid", "--grid, --rule")
 
 
 def test_a_best_subset_prints_its_variables():

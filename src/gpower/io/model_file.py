@@ -93,6 +93,8 @@ def read_model(path: str | os.PathLike[str]) -> tuple[ModelHeader, dict[str, np.
     source = Path(path)
     if not source.exists():
         raise FileNotFoundError(f"There is no model file {str(source)!r}.")
+    if source.is_dir():
+        raise ModelFileError(f"{str(source)!r} is a folder; give its model file, {str(source / 'model.npz')!r}.")
     refuse_pipe(source, ModelFileError)
     if not _is_zip_file(source):
         problem = f"{str(source)!r} is not a gpower model but some other file"

@@ -16,6 +16,7 @@ from gpower.cli.shared_flags import (
     OptionValues,
     format_typed_flags,
     merge_solver_options,
+    typed_params,
 )
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
@@ -129,6 +130,8 @@ def fit_model(
         search = choose_cardinality(input_table, options, choice, removed or {}, sink)
         chosen = search.best_params_["cardinality"]
         options["cardinality"] = expand_per_component(chosen, "-k", options["n_components"])
+    elif choice is not None and (typed := list_typed_choice_flags(choice)):
+        raise ValueError(f"{', '.join(typed)} would have no effect: add -k auto, which chooses numbers of variables.")
     params = merge_solver_options(options)
     description = "fitting {} × {}".format(*input_table.table.X.shape)
     progress = sink.show_progress(description, input_table.bytes_on_disk)
@@ -143,6 +146,11 @@ def fit_model(
     doubts = [*messages, *(doubt for doubt in find_doubts(model) if doubt not in model.warnings_)]
     sink.print_notes(*doubts)
     return model, doubts
+
+
+def list_typed_choice_flags(choice: OptionValues) -> list[str]:
+    """Return the flags of the cross-validation that were typed."""
+    return [CROSS_VALIDATION_FLAGS[name].display_name for name in choice if name in typed_params.get()]
 
 
 def _compute_ordinary_share(model: "gpower.GPower", input_table: InputTable, removed: OptionValues) -> float | None:

@@ -7,7 +7,12 @@ from typing import Any
 import gpower
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
-from gpower.cli.commands.fit import AUTO_CARDINALITY_OVERRIDE, CROSS_VALIDATION_FLAGS, fit_model
+from gpower.cli.commands.fit import (
+    AUTO_CARDINALITY_OVERRIDE,
+    CROSS_VALIDATION_FLAGS,
+    fit_model,
+    list_typed_choice_flags,
+)
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
@@ -19,7 +24,6 @@ from gpower.cli.shared_flags import (
     FlagGroups,
     OptionValues,
     format_typed_flags,
-    typed_params,
 )
 from gpower.cli.tables import InputTable, load_table
 
@@ -81,10 +85,8 @@ def report(
         samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
         fitted, _ = fit_model(loaded, flags.options, sink, samples.removed, choice=flags.choice)
     else:
-        typed_choices = [
-            CROSS_VALIDATION_FLAGS[name].display_name for name in flags.choice if name in typed_params.get()
-        ]
-        if typed_flags := ", ".join(filter(None, [format_typed_flags(flags.options, ["certify"]), *typed_choices])):
+        typed_options = format_typed_flags(flags.options, ["certify"])
+        if typed_flags := ", ".join(filter(None, [typed_options, *list_typed_choice_flags(flags.choice)])):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
         fitted = load_model(source)
