@@ -129,14 +129,14 @@ def by_hand(A, loadings, k, orders):
 
 def test_p_values_are_those_of_the_procedure_written_out(monkeypatch):
     X = np.random.default_rng(100).standard_normal((40, 10))
-    orders, plain = [], DeflationStage.permute_residual
+    orders, plain = [], DeflationStage.compute_permuted_gram
 
     def record_order(stage, order):
         if stage.score_basis.size:  # orders of the second component; the first has the same
             orders.append(order)
         return plain(stage, order)
 
-    monkeypatch.setattr(DeflationStage, "permute_residual", record_order)
+    monkeypatch.setattr(DeflationStage, "compute_permuted_gram", record_order)
     # The level is so high that all permutations are made.
     test = component_test(X, 2, cardinality=3, n_permutations=100, level=0.99)
     loadings = GPower(2, cardinality=3).fit(X).components_

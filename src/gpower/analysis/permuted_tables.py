@@ -109,17 +109,35 @@ class DeflationStage:
         `order`, (n_features, n_samples), has a permutation in each row. Scores and loadings of earlier components are
         removed again, and the norms of the variables restored.
         """
+        A = self._permute_columns(order)
+        if self.score_basis.size:
+            A -= (A @ self.score_basis) @ self.score_basis.T
+            A *= self._compute_norm_factors(np.linalg.norm(A, axis=1, keepdims=True))
+        return A
+
+    def compute_permuted_gram(self, order: Array) -> Array:
+        """Return the inner products of the rows of `permute_residual(order)`, (n_features, n_features), in float64."""
+        A = self._permute_columns(order)
+        gram = compute_table_gram(A)
+        if self.score_basis.size:
+            gram -= compute_table_gram(A @ self.score_basis)
+            factors = self._compute_norm_factors(np.sqrt(np.maximum(np.diag(gram), 0))[:, None])
+            gram *= factors * factors.T
+        return gram
+
+    def _permute_columns(self, order: Array) -> Array:
+        """Return the residual with its samples in the given order, without variance along earlier loadings."""
         n, p = self.table.shape
         residual = self._cached_residual if self.table.size <= MAX_CACHED_ENTRIES else self.compute_residual()
         A = np.take(residual, order + p * np.arange(n)[:, None])  # indices into the flattened array
-        if self.score_basis.size:
-            rows = np.flatnonzero(self.loading_basis.any(axis=1))
-            W = self.loading_basis[rows]
-            A[rows] -= W @ (W.T @ A[rows])
-            A -= (A @ self.score_basis) @ self.score_basis.T
-            norms = np.linalg.norm(A, axis=1, keepdims=True)
-            A *= self.residual_norms / np.where(norms > 0, norms, np.inf)
+        rows = np.flatnonzero(self.loading_basis.any(axis=1))
+        W = self.loading_basis[rows]
+        A[rows] -= W @ (W.T @ A[rows])
         return A
+
+    def _compute_norm_factors(self, norms: Array) -> Array:
+        """Return the factors, (n_features, 1), that give variables of these norms the norms of the residual."""
+        return self.residual_norms / np.where(norms > 0, norms, np.inf)
 
     @cached_property
     def _cached_residual(self) -> Array:
@@ -131,25 +149,26 @@ class DeflationStage:
         """Return whether the fits to permuted tables are solved together, as a stack of covariances."""
         return can_solve_in_stack(replace(self.fit_spec, start=None, n_init=None), self.table.shape[0])
 
-    def compute_variances(self, covariances: Array) -> Array:
-        """Return the variances, (q,), of the components that small fits find in covariances, (q, n, n).
-
-        The starts are those of `TwoColumnStart`.
-        """
-        longest = np.argmax(np.diagonal(covariances, axis1=1, axis2=2), axis=1)
-        starts = np.column_stack([longest, rank_start_columns(covariances)[:, 0]])
-        cardinalities = np.full(len(covariances), self.fit_spec.cardinalities[0])
-        return solve_covariance_stack(covariances, cardinalities, start_columns=starts, local_search=False)[1]
-
     def compute_variance(self, A: Array) -> float:
         """Return the variance of the component that a small fit finds in a table, (n_features, n_samples)."""
         if self.is_solved_in_stack:
-            return float(self.compute_variances(compute_table_gram(A)[None])[0])
+            return float(fit_covariances(compute_table_gram(A)[None], [self])[0])
         operator = build_table_operator(A, self.fit_spec)
         if not operator.column_norms.any():
             return 0.0
         result = solve_component(operator, self.fit_spec, np.random.RandomState(0))
         return float(Scores.from_loadings(operator, result.Z).variances[0])
+
+
+def fit_covariances(covariances: Array, stages: Sequence[DeflationStage]) -> Array:
+    """Return the variances, (q,), of the components that small fits find in covariances, (q, n, n), one for each stage.
+
+    The starts are those of `TwoColumnStart`.
+    """
+    longest = np.argmax(np.diagonal(covariances, axis1=1, axis2=2), axis=1)
+    starts = np.column_stack([longest, rank_start_columns(covariances)[:, 0]])
+    cardinalities = np.array([stage.fit_spec.cardinalities[0] for stage in stages])
+    return solve_covariance_stack(covariances, cardinalities, start_columns=starts, local_search=False)[1]
 
 
 def build_deflation_stages(A: Array, basis: Array, loadings: Array, fit_spec: FitSpec) -> list[DeflationStage]:
@@ -199,16 +218,17 @@ class Permutations:
         self, seed: int, n_samples: int, blocks: Array, is_drawn_first: Array, strata: Sequence[Array] | None = None
     ) -> None:
         self._rng = np.random.default_rng(seed)
-        self._strata = [np.arange(n_samples)] if strata is None else strata
+        self._strata = [slice(None)] if strata is None else strata
         self._block_indices = blocks
         self._deferred_blocks = np.flatnonzero(~is_drawn_first)
         self._orders_by_block = np.empty((is_drawn_first.size, n_samples), np.intp)
         self._draw_orders(np.flatnonzero(is_drawn_first))
 
     def _draw_orders(self, blocks: Array) -> None:
+        orders = np.tile(np.arange(self._orders_by_block.shape[1]), (blocks.size, 1))
         for rows in self._strata:
-            identity = np.tile(rows, (blocks.size, 1))
-            self._orders_by_block[np.ix_(blocks, rows)] = self._rng.permuted(identity, axis=1)
+            orders[:, rows] = self._rng.permuted(orders[:, rows], axis=1)
+        self._orders_by_block[blocks] = orders
 
     def get_for_variables(self, variables: Array) -> Array:
         """Return the orders of variables whose blocks are drawn first, (n_variables, n_samples)."""
@@ -310,7 +330,7 @@ def compute_permuted_variances(
     first = comparisons[0].stage
     n, p = first.table.shape
     is_stacked = first.is_solved_in_stack
-    grams = np.empty((len(comparisons), seeds.size, n, n) if is_stacked else 0)
+    grams = np.empty((seeds.size, len(comparisons), n, n) if is_stacked else 0)
     components = np.empty((seeds.size, len(comparisons)))
     ratios = np.full(components.shape, np.nan)
     pca = np.zeros((seeds.size, n_pca_components))
@@ -318,15 +338,17 @@ def compute_permuted_variances(
         permutations = Permutations(int(seed), p, blocks, is_drawn_first, strata)
         for j, comparison in enumerate(comparisons):
             if is_stacked:
-                grams[j, i] = compute_table_gram(comparison.stage.permute_residual(permutations.all_orders))
+                grams[i, j] = comparison.stage.compute_permuted_gram(permutations.all_orders)
             else:
                 components[i, j], ratios[i, j] = comparison.compute_permuted_variance(permutations)
         if n_pca_components and not is_stacked:
             operator = build_table_operator(first.permute_residual(permutations.all_orders), first.fit_spec)
             pca[i] = compute_leading_components(operator, n_pca_components)[1]
     if is_stacked:
-        components = np.column_stack([c.stage.compute_variances(S) for c, S in zip(comparisons, grams, strict=True)])
-        pca = np.maximum(np.linalg.eigvalsh(grams[0])[:, ::-1][:, :n_pca_components], 0)
+        stages = [comparison.stage for comparison in comparisons] * seeds.size
+        components = fit_covariances(grams.reshape(-1, n, n), stages).reshape(components.shape)
+        if n_pca_components:
+            pca = np.maximum(np.linalg.eigvalsh(grams[:, 0])[:, ::-1][:, :n_pca_components], 0)
     return PermutedVariances(components, ratios, pca)
 
 
