@@ -128,7 +128,7 @@ def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
     gpower.succeed(*asked, "--no-scores")
     assert "7701.5" not in page(files)
     assert "quotes samples and is left out here" in page(files)
-    assert "vary far more than the other variables" in page(files)  # another note, which quotes none
+    assert "have nearly all of the weight" in page(files)  # another note, which quotes none
 
 
 def test_notes_about_metadata_do_not_reveal_patients(gpower, files):

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.memory import measure_peak_memory
 from tests.planted_data import make_modules
 
-from gpower import GPower, GPowerCV, Solver
+from gpower import GPower, GPowerCV, Solver, component_test, sparsity_path
 from gpower._utils.warnings import ScaleWarning
 from gpower.datasets import gaussian
 from gpower.solvers import column_screening
@@ -391,6 +391,9 @@ def test_variables_of_far_larger_scale_that_make_up_components_are_named_with_th
         model = GPower(3, cardinality=3).fit(wine)
     assert len(model.warnings_) == 1
     assert not GPower(3, cardinality=3, scale=True).fit(wine).warnings_.size
+    for function in (component_test, sparsity_path):
+        with pytest.warns(ScaleWarning, match=r"'proline' \(388 times\)"):
+            function(wine)
 
 
 def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_warning():

@@ -73,6 +73,8 @@ class NullDistribution:
         Variance of the table.
     loadings : ndarray of shape (n_features, n_components)
         Loadings of the components by the full fit, on the host.
+    column_norms : ndarray of shape (n_features,)
+        Norms of the centred and, if asked for, scaled variables.
     notes : tuple of str
         Sentences about the table: imputed values, columns that do not vary.
     """
@@ -83,6 +85,7 @@ class NullDistribution:
     horn_mean: Array
     total_variance: float
     loadings: Array
+    column_norms: Array
     notes: tuple[str, ...] = ()
 
     @property
@@ -164,6 +167,7 @@ def permutation_test(
         horn_mean=unit**2 * horn_mean,
         total_variance=prepared.operator.total_variance,
         loadings=loadings,
+        column_norms=to_host(prepared.moments.column_norms),
         notes=prepared.notes,
     )
 

@@ -1,10 +1,7 @@
 """Hints for the command line that a table may have been misread."""
 
-import math
 import re
-import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -20,7 +17,6 @@ _HINT_BLOCK_COLUMNS = 1000  # columns that are examined at once, which limits th
 _MIN_HINT_ROWS = 5  # in fewer rows distinct integers may be chance
 _MAX_HINT_ROWS = 1000  # rows or names that are examined
 _MIN_COMPARED_COLUMNS = 10  # fewer columns have no common scale or kind of name
-_MAX_SCALE_RATIO = 10  # to the median standard deviation; columns of a larger one get a hint
 _MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed columns
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
@@ -46,8 +42,8 @@ _ID_HEADING_PATTERN = re.compile(
 )
 
 
-def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False, scale: bool = False) -> Iterator[str]:
-    """Yield the notes of the reader, and hints at names read as numbers, swapped axes, units and covariances.
+def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False) -> Iterator[str]:
+    """Yield the notes of the reader, and hints at names read as numbers, swapped axes, clinical data and covariances.
 
     Each is a sentence without its full stop that names the flag to add.
 
@@ -89,17 +85,11 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False,
     if not covariance and not file.transpose and _are_axes_swapped(columns, rows):
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
     if not (covariance or row_names) and table.feature_names:
-        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names, is_scaled=scale)
-        large = [each.name for each in odd if each.differs_in_scale_alone]
-        others = [each.name for each in odd if not each.differs_in_scale_alone]
-        if others:
-            drop = format_flag("drop_rows" if file.transpose else "drop", others)
-            differ = f"{format_names(others)} {'differs' if len(others) == 1 else 'differ'}"
+        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names)
+        if odd:
+            drop = format_flag("drop_rows" if file.transpose else "drop", odd)
+            differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
             yield f"{differ} from the other variables in kind of values or name; if not wanted, add {drop}"
-        if large:
-            vary = f"{format_names(large)} {'varies' if len(large) == 1 else 'vary'}"
-            advice = f"if the variables have different units, add {format_flag('scale')}"
-            yield f"{vary} far more than the other variables, and would get most of the weight; {advice}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -157,36 +147,20 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
     return rows_are_genes or (columns_are_samples and not mostly_match(rows, _SAMPLE_NAME_PATTERN))
 
 
-class _OddVariable(NamedTuple):
-    """A variable unlike the rest: with codes among decimals, called like clinical data, or of a larger scale."""
+def _find_odd_variables(X: Array, names: Names) -> list[str]:
+    """Return the names of the few variables unlike the rest: codes among decimals, or called like clinical data.
 
-    name: str
-    differs_in_scale_alone: bool
-
-
-def _find_odd_variables(X: Array, names: Names, is_scaled: bool) -> list[_OddVariable]:
-    """Return the few variables unlike the rest, such as clinical data among genes; [] if the table is of mixed columns.
-
-    They have a larger scale, unless variables are scaled, codes among decimals, or names of clinical data.
+    The list is empty if the table has few columns, or columns of mixed kinds.
     """
     if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < _MIN_COMPARED_COLUMNS:
         return []
-    spread, is_whole = np.empty(X.shape[1]), np.empty(X.shape[1], bool)
-    for columns in _split_columns(X):
-        finite = np.where(np.isfinite(X[:, columns]), X[:, columns], np.nan)
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore", RuntimeWarning)  # a variable without a finite value
-            spread[columns] = np.nan_to_num(np.nanstd(finite, axis=0))
-        is_whole[columns] = np.all(finite == np.round(finite), axis=0)
-    largest_spread = math.inf if is_scaled else _MAX_SCALE_RATIO * float(np.median(spread))
+    is_whole = np.concatenate(
+        [np.all(X[:, columns] == np.round(X[:, columns]), axis=0) for columns in _split_columns(X)]
+    )
     criteria: list[Array | list[bool]] = [
         [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
         [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
-        spread > largest_spread,
     ]
     max_odd = min(20, max(3, int(_MAX_ODD_SHARE * len(names))))
-    *by_kind, by_scale = (
-        set(np.flatnonzero(criterion).tolist()) if np.sum(criterion) <= max_odd else set() for criterion in criteria
-    )
-    odd = by_scale.union(*by_kind)
-    return [_OddVariable(names[j], differs_in_scale_alone=j not in set().union(*by_kind)) for j in sorted(odd)]
+    odd = set[int]().union(*(np.flatnonzero(each).tolist() for each in criteria if np.sum(each) <= max_odd))
+    return [names[j] for j in sorted(odd)]

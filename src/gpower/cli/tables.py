@@ -123,9 +123,7 @@ def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) 
         raise TableError(path, reason, **error.options) from None
     covariance = options.get("covariance") is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
-    notes = tuple(
-        f"{hint}." for hint in find_table_hints(file, table, covariance=covariance, scale=bool(options.get("scale")))
-    )
+    notes = tuple(f"{hint}." for hint in find_table_hints(file, table, covariance=covariance))
     return InputTable(table, path, covariance, reading["key"], reading_notes=notes)
 
 

@@ -156,7 +156,9 @@ def fit_warnings(model: Any, column_norms: Array, unadjusted_variance: Array) ->
             NotConvergedWarning,
         )
     yield from _iter_sparsity_warnings(model, unadjusted_variance)
-    yield from _iter_scale_warnings(model, to_host(column_norms))
+    is_covariance = get_constructor_params(model).get("covariance") == "precomputed"
+    names = vars(model).get("feature_names_in_")
+    yield from iter_scale_warnings(to_numpy(model.components_), to_host(column_norms), names, is_covariance)
 
 
 def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[WarningSpec]:
@@ -198,10 +200,13 @@ def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[
         )
 
 
-def _iter_scale_warnings(model: Any, column_norms: Array) -> Iterator[WarningSpec]:
+def iter_scale_warnings(
+    components: Array, column_norms: Array, feature_names: Any = None, is_covariance: bool = False
+) -> Iterator[WarningSpec]:
     """Yield a warning if components consist of variables whose scale is far above that of the others.
 
-    `column_norms`, (n_features,), are on the host. They are equal after scaling, so that nothing is yielded then.
+    `components` are of shape (m, n_features), `column_norms`, (n_features,), are on the host. The norms are equal after
+    scaling, so that nothing is yielded then.
     """
     if not column_norms.any():
         return
@@ -209,18 +214,16 @@ def _iter_scale_warnings(model: Any, column_norms: Array) -> Iterator[WarningSpe
     large = np.flatnonzero(column_norms >= DOMINANT_SCALE_RATIO * median)
     large = large[np.argsort(-column_norms[large], kind="stable")]
     ratios = column_norms[large] / median
-    shares = to_numpy(model.components_)[:, large] ** 2  # (m, number of large columns)
+    shares = components[:, large] ** 2  # (m, number of large columns)
     share_of_extreme = shares[:, ratios >= EXTREME_SCALE_RATIO].sum(axis=1)
     dominated = np.maximum(shares.max(axis=1, initial=0), share_of_extreme) >= DOMINANT_LOADING_SHARE
     if not dominated.any():
         return
-    names = vars(model).get("feature_names_in_")
     listed = [
-        f"{'column ' * (names is None)}{format_variable_name(large[i], names)} ({ratios[i]:,.0f} times)"
+        f"{'column ' * (feature_names is None)}{format_variable_name(large[i], feature_names)} ({ratios[i]:,.0f} times)"
         for i in np.flatnonzero(shares[dominated].max(axis=0) > 1 - DOMINANT_LOADING_SHARE)
     ]
-    precomputed = get_constructor_params(model).get("covariance") == "precomputed"
-    advice = "give the correlation matrix" if precomputed else f"use {format_param('scale', True)}"
+    advice = "give the correlation matrix" if is_covariance else f"use {format_param('scale', True)}"
     yield (
         f"{_format_component_numbers(dominated)}: variables whose standard deviation is far above the median of all "
         f"variables have nearly all of the weight: {format_names(listed)}. If the variables have different units, "

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from gpower._utils.arrays import Array, Seed
+from gpower._utils.warnings import warn_all
 from gpower.analysis.permutation_test import (
     LATER_P_VALUE_FACTOR,
     NullDistribution,
     PermutationProgress,
     permutation_test,
 )
+from gpower.estimators.fit_summary import iter_scale_warnings
 from gpower.estimators.gpower import GPower
 from gpower.estimators.outliers import check_probability_level
 from gpower.plotting import plot_components
@@ -225,6 +227,8 @@ def component_test(
         n_jobs=n_jobs,
         progress=progress,
     )
+    scaled_norms = null_distribution.column_norms
+    warn_all(iter_scale_warnings(null_distribution.loadings.T, scaled_norms, table.feature_names))
     return ComponentTest(null_distribution, level, max(table.shape[0] - 1.0, 1.0))
 
 

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, WarningSpec, warn_all
-from gpower.estimators.fit_summary import fit_warnings, summarize_fit
+from gpower.estimators.fit_summary import fit_warnings, iter_scale_warnings, summarize_fit
 from gpower.estimators.gpower import GPower
 from gpower.io.model_file import simulate_json_round_trip
 from gpower.model_selection.grids import check_cardinality_grid, check_gamma_grid, warm_path
@@ -246,6 +246,9 @@ class _PathRequest:
                 f"raise {format_param('max_iter')}.",
                 NotConvergedWarning,
             )
+        densest = np.asarray(path[-1].components_)
+        is_covariance = self.template.covariance == "precomputed"
+        yield from iter_scale_warnings(densest, path.column_norms, self.table.feature_names, is_covariance)
         # The rotation note is skipped: at the dense end of every default grid, a block with equal weights is PCA.
         for note in dict.fromkeys(note for solution in solutions for note in solution.notes if note != ROTATION_NOTE):
             yield f"At some points: {note}", GPowerWarning
