@@ -135,6 +135,13 @@ def test_a_table_is_refused_as_a_model(gpower, table):
     assert f"is a folder; give its model file, '{folder / 'model.npz'}'" in gpower("inspect", folder).stderr
 
 
+def test_a_choice_is_certified_and_drawn(gpower, table, tmp_path):
+    choice = ("fit", table, "-m", 1, "-k", "auto", "--grid", "2,3,4", "--certify", "--plot-choice")
+    assert "of the best possible" in gpower.succeed(*choice, tmp_path / "choice.png").stdout
+    assert (tmp_path / "choice.png").read_bytes().startswith(b"\x89PNG")
+    assert "this is what the command reads" in gpower(*choice, table).stderr
+
+
 def test_a_grid_without_a_choice_is_refused(gpower, table):
     output = gpower("fit", table, "-k", "3", "--grid", "2,3", "--rule", "best").stderr
     assert "--grid, --rule would have no effect: add -k auto" in output.replace("--rule, --grid", "--grid, --rule")

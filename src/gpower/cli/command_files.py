@@ -15,7 +15,7 @@ _INPUT_PARAMS = (
     "groups",  # or the name of a column
 )
 #: Parameters whose values are single files that a command writes.
-_OUTPUT_PARAMS = ("plot", "checkpoint", "debug")
+_OUTPUT_PARAMS = ("plot", "plot_choice", "checkpoint", "debug")
 #: Names of the files that a command writes into the folder --output. --output is a file for the other commands.
 _RESULT_NAMES = {
     "fit": ("loadings.csv", "loadings_list.csv", "scores.csv", "model.npz"),

@@ -118,13 +118,13 @@ class OutputSink:
                 write(temporary_path)
             self.print_message(f"Wrote {self.output_file}{replaced}.")
 
-    def save_plot(self, draw: "Callable[[], Axes | Panels]") -> None:
-        """Draw the plot and save it, if the command has a file for it."""
-        if self.figure_path is not None:
+    def save_plot(self, draw: "Callable[[], Axes | Panels]", path: Path | None = None) -> None:
+        """Draw the plot and save it into `path`, or into the file of the command, if there is one."""
+        if (file := path or self.figure_path) is not None:
             from gpower.plotting import save_figure
 
-            save_figure(draw(), self.figure_path)
-            self.print_message(f"Picture: {self.figure_path}")
+            save_figure(draw(), file)
+            self.print_message(f"Picture: {file}")
 
     def prepare(self) -> None:
         """Create the folders of the outputs and check that they can be written, before any work that could be lost."""

@@ -22,8 +22,8 @@ _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 HELP_PANELS = {
     "The table": "metadata metadata_by_order covariates batch balance gmt index_col header transpose key drop "
     "virtual drop_rows sep decimal skip platform covariance center scale missing",
-    "The components": "n_components cardinality cardinalities cv criterion rule constraint groups include exclude "
-    "penalty_weights budget gamma gammas l1_bound penalty positive variance",
+    "The components": "n_components cardinality cardinalities cv criterion rule plot_choice constraint groups include "
+    "exclude penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",
     "The answer": "output title plot path stability test scores anonymise safe_csv as_json certify top show verbose "
     "debug",

@@ -34,6 +34,8 @@ from gpower.model_selection.path import StepProgressCallback
 from gpower.operators import Operator
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.penalties.elementary import Penalty
+from gpower.plotting import plot_cv
+from gpower.plotting.style import AxesLike, Panel
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
 from gpower.solvers.fit_specification import FitSpec
@@ -222,6 +224,19 @@ class GPowerCV(SparsePCAEstimator):
         """
         return self.fit(X, y, covariates, batch).transform(X, covariates, batch)
 
+    def plot(self, axes: AxesLike = None) -> Panel:
+        """Plot the score of every number of variables, with the choice; see `gpower.plotting.plot_cv`.
+
+        Parameters
+        ----------
+        axes : matplotlib Axes, optional
+
+        Returns
+        -------
+        matplotlib Axes
+        """
+        return plot_cv(self, axes)
+
     def _choose_in_turn(
         self, folds: Sequence[_Fold], fold_source: FoldSource, n_choices: int, max_cardinality: int
     ) -> list[CriterionScores]:
@@ -326,7 +341,7 @@ def describe_cardinality_choice(search: GPowerCV) -> str:
     chosen: Any = search.best_params_["cardinality"]
     numbers = np.resize(chosen, len(search.cardinality_range_)).tolist()
     choices = [
-        f"{number} ({f'{first} to {last} would do as well' if first < last else 'no other would do as well'})"
+        f"{number} ({f'{first} to {last} would do as well' if first < last else 'no other tried would do as well'})"
         for number, (first, last) in zip(numbers, search.cardinality_range_.tolist(), strict=True)
     ]
     unit = "variables" if search.groups is None else "groups"

@@ -33,12 +33,13 @@ _CARDINALITY_GRID_OVERRIDE = {
     "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
 _FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
+_PLOT_CHOICE_HELP = "With -k auto: draw the score of every number of variables into this .png, .pdf or .svg."
 CROSS_VALIDATION_FLAGS = override_flags(
     read_library_flags(
         "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
     ),
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
-)
+) | group_flags(Flag("plot_choice", "path", help=_PLOT_CHOICE_HELP))
 
 #: Above this chosen number a note says that the variables are too many to read.
 MAX_READABLE_NUMBER = 100
@@ -172,9 +173,11 @@ def choose_cardinality(
 ) -> "gpower.GPowerCV":
     """Choose the number of variables of each component by cross-validation, print it to stderr, return the search.
 
-    `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them.
+    `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them, and the file `plot_choice`.
     """
     import numpy as np
+
+    from gpower.plotting import plot_cv, prepare_figure_path
 
     if options["n_components"] == "auto":
         raise ValueError(
@@ -182,9 +185,13 @@ def choose_cardinality(
             "counts the components of 10 variables that are more than chance; then -k auto with that number as -m."
         )
     cv_params = gpower.GPowerCV().get_params()
-    rejected = format_typed_flags(options, {*cv_params, *SOLVER_FLAGS, "cardinality", "verbose"})
+    rejected = format_typed_flags(options, {*cv_params, *SOLVER_FLAGS, "cardinality", "certify", "verbose"})
     if rejected:
         raise ValueError(f"-k auto does not go together with {rejected}; give the number of variables instead.")
+    figure_path = cv_options["plot_choice"]
+    if figure_path is not None:
+        prepare_figure_path(figure_path)
+    cv_options = {name: value for name, value in cv_options.items() if name != "plot_choice"}
     options = merge_solver_options(options)
     shared = {name: value for name, value in options.items() if name in cv_params}
     search = "joint" if options["method"] == "block" else "sequential"
@@ -193,11 +200,13 @@ def choose_cardinality(
         model = gpower.GPowerCV(**shared, **cv_options, search=search, progress=update)
         model.fit(input_table.table.to_frame_or_array(), **removed)
     sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
-    largest = int(np.max(np.asarray(model.best_params_["cardinality"])))
-    if largest > MAX_READABLE_NUMBER:
+    if figure_path is not None:
+        sink.save_plot(lambda: plot_cv(model), figure_path)
+    chosen = np.unique(np.asarray(model.best_params_["cardinality"])).tolist()
+    if large := [str(number) for number in chosen if number > MAX_READABLE_NUMBER]:
         unit = "variables" if options["groups"] is None else "groups"
         sink.print_notes(
-            f"{largest} {unit} are too many to read as a list: each of them adds variance of held-out "
+            f"{', '.join(large)} {unit} are too many to read as a list: each of them adds variance of held-out "
             "samples. For a list give a number, such as -k 25."
         )
     return model
