@@ -286,7 +286,7 @@ def test_doubts_are_above_everything_else(open_page, tmp_path):
     test = component_test(X, 2, cardinality=8, n_permutations=39)
     page = open_page(html_report(model, X, tmp_path / "report.html", results=[stability, test]))
     doubts = page.locator("#doubts li").all_inner_texts()
-    assert any(doubt.startswith("Component 1 is unstable: ") for doubt in doubts)
+    assert any(doubt.startswith("Components 1, 2 are unstable: ") for doubt in doubts)
     assert any(doubt.startswith("Component 1 may be chance: ") for doubt in doubts)
     assert page.locator("#doubts").bounding_box()["y"] < page.locator("#components").bounding_box()["y"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
@@ -49,27 +49,39 @@ def _find_doubtful_components(model: SparsePCAEstimator, results: ReportResults)
 
     Each sentence states the evidence: the certificate, the p-value, or the variables that other samples choose again.
     """
-    for i, ratio in results.get_optimality_ratios(model).items():
-        if ratio < MIN_OPTIMALITY_RATIO:
-            yield (
-                f"Component {i + 1} is proven to reach only {format_ratio(ratio)} of the best possible variance; "
-                "other variables may explain more."
-            )
+    low = {i: ratio for i, ratio in results.get_optimality_ratios(model).items() if ratio < MIN_OPTIMALITY_RATIO}
+    if low:
+        yield (
+            f"{_format_subject(low)} proven to reach only {', '.join(map(format_ratio, low.values()))} of the best "
+            "possible variance; other variables may explain more, or the proof, which stops after ten seconds, needs "
+            "more time: certify(model, X, max_time=60)."
+        )
     p_values = results.get_p_values(model)
-    for i in range(len(model.components_) if p_values else 0):
-        if i not in p_values:
-            yield f"Component {i + 1} was not compared with permuted tables, since an earlier one may be chance."
-        elif p_values[i] > MAX_SIGNIFICANT_P_VALUE:
-            yield f"Component {i + 1} may be chance: permuted tables explain as much (p = {p_values[i]:.2g})."
+    by_chance = {i: f"{p:.2g}" for i, p in p_values.items() if p > MAX_SIGNIFICANT_P_VALUE}
+    if by_chance:
+        subject = _format_subject(by_chance, "may be", "may be")
+        yield f"{subject} chance: permuted tables explain as much (p = {', '.join(by_chance.values())})."
+    untested = [i for i in range(len(model.components_) if p_values else 0) if i not in p_values]
+    if untested:
+        subject = _format_subject(untested, "was", "were")
+        yield f"{subject} not compared with permuted tables, since an earlier one may be chance."
     stability = results.stability
     if stability is not None:
         n_selected = (stability.selected & (to_numpy(model.components_) != 0)).sum(axis=1)
-        for i in np.flatnonzero(n_selected < MIN_SELECTED_SHARE * np.asarray(model.cardinality_)).tolist():
+        unstable = np.flatnonzero(n_selected < MIN_SELECTED_SHARE * np.asarray(model.cardinality_)).tolist()
+        if unstable:
+            counts = ", ".join(f"{n_selected[i]} of {model.cardinality_[i]}" for i in unstable)
             yield (
-                f"Component {i + 1} is unstable: {n_selected[i]} of its {model.cardinality_[i]} variables are chosen "
-                f"again in at least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random "
-                "parts of the samples."
+                f"{_format_subject(unstable)} unstable: fewer than half of the variables ({counts}) are chosen again "
+                f"in at least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random parts "
+                "of the samples."
             )
+
+
+def _format_subject(indices: Iterable[int], verb: str = "is", plural_verb: str = "are") -> str:
+    """Return "Component 2 is" or "Components 2, 3 are", with these verbs, for components counted from 0."""
+    numbers = [str(i + 1) for i in indices]
+    return f"Component {numbers[0]} {verb}" if len(numbers) == 1 else f"Components {', '.join(numbers)} {plural_verb}"
 
 
 def find_batch_doubts(association: Association) -> Iterator[str]:
