@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from gpower.datasets import Table
 
 _COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
+_COMPARISON_LEGEND = (
+    "variance: the sum of what each component explains alone; adjusted: what they explain together, as in gpower fit"
+)
 _COMPARE_FLAGS = override_flags(
     read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
     n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
@@ -96,9 +99,10 @@ def _print_comparison(console: Console, comparison: "Comparison", title: str) ->
             pairs = zip([*columns][1:], figures, strict=True)
             text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in pairs)
             console.print(Text(f"{method}: {text}"))
-    for entry in comparison:
-        if entry.note:
-            print_line(console, f"{entry.method}: {entry.note}")
+    print_line(console, _COMPARISON_LEGEND)
+    for note in dict.fromkeys(entry.note for entry in comparison if entry.note):
+        methods = ", ".join(entry.method for entry in comparison if entry.note == note)
+        print_line(console, f"{methods}: {note}")
 
 
 def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:

@@ -65,7 +65,10 @@ def components(
 
 def _print_component_test(console: Console, test: "gpower.ComponentTest", title: str) -> None:
     """Print a row for each component tested, and the numbers of components below."""
-    print_line(console, title)
+    import numpy as np
+
+    counts = np.unique(np.count_nonzero(test.null_distribution.loadings, axis=0))
+    print_line(console, f"{title}, components of {format_count(counts[0], 'variable')}" if counts.size == 1 else title)
     headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
 
     def format_plain(value: float) -> str:
@@ -84,6 +87,7 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
     else:
         verb = "explains" if test.n_components == 1 else "explain"
         print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
+    print_line(console, "Take the number as an upper limit: a component beyond chance need not matter.")
     horn = "mean of those of permuted tables"
     print_line(
         console, f"{format_count(test.n_components_pca, 'ordinary component')} (PCA) above Horn's line, the {horn}."
