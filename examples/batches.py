@@ -40,7 +40,7 @@ model = GPower(3, cardinality=(8, 6, 5)).fit(X, batch=plate)
 print_components(model)
 
 # %%
-# The scores of the first two components, before and after.
+# The scores of the first two components without and with the labels.
 figure, axes = plt.subplots(1, 2, figsize=(9, 4))
 for ax, scores, title in zip(
     axes, (plain.transform(X), model.transform(X, batch=plate)), ("without batch", "with batch"), strict=True

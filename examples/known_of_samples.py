@@ -2,8 +2,8 @@
 Association with metadata
 =========================
 
-Metadata of the samples that are not in the table help to interpret a component. Here the components use twelve
-measurements of 178 wines; alcohol and the cultivar are the metadata.
+Metadata, facts about the samples that are not in the table, help to interpret a component. Here the components use
+twelve measurements of 178 wines; alcohol and the cultivar are the metadata.
 """
 
 import numpy as np
