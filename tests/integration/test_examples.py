@@ -115,7 +115,7 @@ def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     pytest.importorskip("matplotlib")
     answer = load("how_many_variables").main([str(tmp_path)])
     page = (EXAMPLES.parent / "docs" / "how-many-variables.md").read_text(encoding="utf-8")
-    fences = re.findall(r"^```(\w*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
+    fences = re.findall(r"^```([\w{}]*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
     shown = "".join(text for language, text in fences if not language and not text.startswith("gpower "))
     assert capsys.readouterr().out == shown
     pictures = re.findall(r"\]\((images/[^)]+)\)", page)
@@ -137,7 +137,7 @@ def test_a_guide_shows_what_its_example_prints(example, page, capsys, monkeypatc
     finally:
         pyplot.close("all")
     text = (EXAMPLES.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    fences = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    fences = re.findall(r"^```([\w{}]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
     assert capsys.readouterr().out == "".join(text for language, text in fences if not language)
 
 
