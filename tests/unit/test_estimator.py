@@ -409,10 +409,10 @@ def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix():
         GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5)
 
 
-def test_the_summary_ends_with_the_warnings_of_the_fit(capsys):
+def test_the_summary_begins_with_the_warnings_of_the_fit(capsys):
     with pytest.warns(ScaleWarning) as caught:
         GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5).summary(top=1)
-    assert " ".join(capsys.readouterr().out.split()).endswith(f"and 1 more Warning: {caught[0].message}")
+    assert " ".join(capsys.readouterr().out.split()).startswith(f"Warning: {caught[0].message} GPower, 3 variables")
 
 
 def test_a_text_column_that_the_model_does_not_know_is_explained():

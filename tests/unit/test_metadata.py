@@ -32,6 +32,13 @@ def test_rows_keep_the_order_of_the_file_if_asked_or_without_sample_names(tmp_pa
             read_metadata(tmp_path / "samples.csv", 4, names, metadata_by_order=by_order)
 
 
+def test_names_in_another_order_are_not_taken_by_order(tmp_path):
+    (tmp_path / "samples.csv").write_text("id,age\nB,40\nA,50\n")
+    with pytest.raises(TableError, match="column 'id' names the samples in another order; leave out"):
+        read_metadata(tmp_path / "samples.csv", 2, ["A", "B"], metadata_by_order=True)
+    assert read_metadata(tmp_path / "samples.csv", 2, ["B", "A"], metadata_by_order=True)["age"] == ["40", "50"]
+
+
 def test_samples_without_a_row_are_counted_and_named(tmp_path):
     (tmp_path / "samples.csv").write_text("id,age\nA,40\nB,50\nC,60\n")
     with pytest.warns(GPowerWarning, match=r"1 of 3 samples have no row \(D\), and 1 of 3 rows no sample \(C\)"):

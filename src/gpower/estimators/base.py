@@ -365,9 +365,9 @@ class SparsePCAEstimator(
         terminal = import_optional("gpower.report.terminal", "cli", "A summary needs", "rich")
         console = terminal.Console()
         title = f"{type(self).__name__}, {format_count(self.n_features_in_, 'variable')}"
-        terminal.print_components(console, self, names, title, top)
         for remark in list_remarks(self):
             terminal.print_line(console, remark)
+        terminal.print_components(console, self, names, title, top)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that is read without pickle.

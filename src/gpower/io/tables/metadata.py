@@ -62,8 +62,12 @@ def read_metadata(
         raise TableError(path, "there is no row below the headings")
     headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
-    if sample_names is not None and not metadata_by_order:
-        samples = list(map(str, sample_names))
+    samples = [] if sample_names is None else list(map(str, sample_names))
+    for name, values in columns.items():
+        if metadata_by_order and samples != values and sorted(samples) == sorted(values):
+            advice = f"leave out {format_param('metadata_by_order', True)} to match them by name"
+            raise TableError(path, f"column {name!r} names the samples in another order; {advice}")
+    if samples and not metadata_by_order:
         name_column = max(columns, key=lambda name: len(set(samples).intersection(columns[name])))
         if len(set(samples).intersection(columns[name_column])) <= n_samples / 2:
             raise TableError(
@@ -115,7 +119,7 @@ def _align_to_samples(
     rows = [row_of.get(name) for name in sample_names]
     if None in rows:
         unmatched = describe_unmatched_samples(sample_names, columns[name_column])
-        warn(f"{path.name}: {unmatched}; values of those samples are missing.")
+        warn(f"{path.name}: {unmatched}; metadata of those samples are missing.")
     return {
         name: ["" if i is None else values[i] for i in rows] for name, values in columns.items() if name != name_column
     }
