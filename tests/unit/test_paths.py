@@ -392,6 +392,12 @@ def test_a_path_of_other_data_cannot_be_resumed(change, message):
         sparsity_path(options.pop("X"), resume=earlier, **options)
 
 
+@pytest.mark.parametrize("change", [{"memory_limit": "1GB"}, {"checkpoint": "fit.npz"}, {"warm_start": True}])
+def test_a_path_can_be_resumed_under_other_conditions(change):
+    earlier = sparsity_path(table(), cardinalities=[2, 5])
+    assert len(sparsity_path(table(), cardinalities=[2, 5, 7], resume=earlier, **change)) == 3
+
+
 def test_standardised_data_of_equal_norms_are_distinguished():
     first, second = (np.corrcoef(table(seed).T) for seed in (0, 1))
     earlier = sparsity_path(first, covariance="precomputed", cardinalities=[2, 5])
