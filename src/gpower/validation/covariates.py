@@ -33,7 +33,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
-from gpower._utils.text import find_column, get_variable_name, is_missing_label
+from gpower._utils.text import find_column, get_variable_name, is_missing_label, quote
 from gpower.operators import Container, Moments
 from gpower.operators.storage.covariate_residuals import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
@@ -356,7 +356,7 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
         labels = np.asarray(batch, dtype=object)
-        words = [None if is_missing_label(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
+        words = [label if is_missing_label(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
         columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
     _check_row_names(batch, row_names, "batch")
     for _, values in columns:
@@ -423,8 +423,9 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     missing = np.flatnonzero(array != array if is_numeric else [is_missing_label(value) for value in array])
     if missing.size:
         raise ValueError(
-            f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
-            "fill them, or leave those samples out (on the command line with --drop-rows)."
+            f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0), "
+            f"{quote(str(array[missing[0]]))}; fill them, or leave those samples out (on the command line with "
+            "--drop-rows)."
         )
     if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
         return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
