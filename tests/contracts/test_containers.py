@@ -280,6 +280,15 @@ def test_moments_are_means_and_deviations(case, weight):
     assert 1 <= reads <= 3
 
 
+@pytest.mark.parametrize("name", ["CSR", "CSC", "device", "device CSR", "toy"])
+def test_passes_of_the_moments_are_the_sums_over_all_entries(name, monkeypatch):
+    X, reads = build(name).X, []
+    for method in ("weighted_sums", "squared_deviations", "shifted_sums"):
+        plain = getattr(X, method)
+        monkeypatch.setattr(X, method, lambda *args, plain=plain: reads.append(1) or plain(*args))
+    assert X.compute_moments(None, P).passes == len(reads)
+
+
 @pytest.mark.parametrize("name", DOUBLE)
 @EACH_WEIGHT
 def test_moments_far_from_zero_lose_no_digits(name, weight):

@@ -189,6 +189,9 @@ class TestTransformAndInspect:
         assert summary["class"] == "GPower"
         assert summary["params"]["exclude"] == [NAMES[0]]
         assert [each["variables"] for each in summary["components"]] == [6, 6]
+        wide = gpower.read_json("inspect", model, "--top", 2)["components"][0]["largest loadings"]
+        assert wide.endswith(", …")
+        assert wide.removesuffix(", …") == ", ".join(summary["components"][0]["largest loadings"].split(", ")[:2])
 
     def test_inspect_describes_other_files(self, gpower, data, tmp_path):
         sparsity_path(X, cardinalities=[2, 5]).save(tmp_path / "path.npz")

@@ -196,12 +196,13 @@ class TestErrors:
             with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
                 GPower(1).fit(make(A))
 
-    def test_no_scheduler_at_an_address(self):
+    def test_no_scheduler_at_an_address(self, monkeypatch):
+        monkeypatch.setattr("gpower.operators.storage.dask_client.CONNECT_TIMEOUT_SECONDS", 1)
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         with pytest.raises(OSError, match=f"No Dask scheduler answers at tcp://127.0.0.1:{port}"):
-            connect_to_cluster(f"tcp://127.0.0.1:{port}", timeout=1)
+            connect_to_cluster(f"tcp://127.0.0.1:{port}")
 
 
 class TestStores:

@@ -222,6 +222,8 @@ FRAME = pd.DataFrame({"age": np.arange(P, dtype=float), "sex": ["f", "m"] * (P /
         (FRAME.assign(age=FRAME["age"].where(FRAME.index != 3)), None, "'age' has 1 missing value.*row 3"),
         (FRAME.assign(sex=FRAME["sex"].where(FRAME.index > 1)), None, "'sex' has 2 missing value.*row 0"),
         (None, [""] + ["a"] * (P - 1), "'batch' has 1 missing value"),
+        (None, ["a", "NA"] + ["b"] * (P - 2), "'batch' has 1 missing value.*row 1.*, 'NA'; fill them"),
+        ({"sex": ["f", pd.NA, pd.NaT, "unknown"] * (P // 4)}, None, "'sex' has 30 missing value.*row 1"),
         (None, np.where(np.arange(P) == 3, np.nan, 1.0), "'batch' has 1 missing value.*row 3"),
         (None, np.ones((P, 2)), "'batch' has the shape"),
         (FRAME.iloc[:-1], None, "'age' has the shape .39,., but there are 40 samples"),

@@ -99,7 +99,7 @@ def test_scores_of_sparse_samples_are_drawn(fitted, data):
 def test_groups_differ_in_colour_and_in_marker(fitted, data):
     labels = np.array(["b", "a", "c"])[np.arange(len(data.X)) % 3]
     first = [1, 0, 2]  # sample of each group; groups are sorted
-    axes = plot_scores(fitted, data.X, labels=labels)
+    axes = plot_scores(fitted, data.X, color=labels)
     scores = fitted.transform(data.X)[:, :2]
     for i, points in zip(first, axes.collections, strict=True):
         np.testing.assert_array_equal(points.get_offsets(), scores[i::3])
@@ -128,10 +128,10 @@ def test_a_single_component_has_no_scatter(data):
 
 
 def test_labels_of_another_length_are_refused(fitted, data):
-    with pytest.raises(ValueError, match=f"labels has 2 entries, but X has {len(data.X)} samples"):
-        plot_scores(fitted, data.X, labels=["a", "b"])
+    with pytest.raises(ValueError, match=f"color has 2 entries, but X has {len(data.X)} samples"):
+        plot_scores(fitted, data.X, color=["a", "b"])
     with pytest.raises(ValueError, match="different values, too many to distinguish: give at most 24"):
-        plot_scores(fitted, data.X, labels=[f"patient {i}" for i in range(len(data.X))])
+        plot_scores(fitted, data.X, color=[f"patient {i}" for i in range(len(data.X))])
 
 
 def test_titles_of_many_components_stay_within_the_figure():

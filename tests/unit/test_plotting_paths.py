@@ -6,11 +6,10 @@ from types import SimpleNamespace
 import matplotlib.pyplot as plt
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
-from gpower.datasets import gaussian, load_pitprops, load_planted_expression
+from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.model_selection import GPowerCV, sparsity_path, stability_selection
-from gpower.plotting import plot_cardinality, plot_cv, plot_path_loadings, plot_stability, plot_tradeoff
+from gpower.plotting import plot_cv, plot_stability, plot_tradeoff
 
 
 @pytest.fixture(scope="module")
@@ -21,11 +20,6 @@ def pitprops():
 @pytest.fixture(scope="module")
 def path(pitprops):
     return sparsity_path(pitprops.correlation, covariance="precomputed", n_components=3)
-
-
-@pytest.fixture(scope="module")
-def gamma_path():
-    return sparsity_path(gaussian(15, 40, random_state=1), gammas=np.linspace(0.05, 0.95, 10), penalty="l1")
 
 
 @pytest.fixture(scope="module")
@@ -127,89 +121,6 @@ def test_ticks_of_large_tables_have_one_notation_and_do_not_collide(cardinality,
     axes.figure.draw_without_rendering()
     boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
-
-
-# --- γ and cardinality ---
-
-
-def test_cardinalities_stay_below_the_drawn_bound(gamma_path):
-    curves = labelled(plot_cardinality(gamma_path))
-    found, bound = curves["component 1"], curves["upper bound, component 1"]
-    np.testing.assert_array_equal(found, np.column_stack([gamma_path.gamma[:, 0], gamma_path.cardinality[:, 0]]))
-    at = np.searchsorted(bound[:, 0], found[:, 0], side="right") - 1
-    assert np.all(found[:, 1] <= bound[at, 1])
-    np.testing.assert_array_equal(bound[:, 1], gamma_path.cardinality_bound(bound[:, 0]))
-
-
-def test_the_gaussian_expectation_is_drawn_for_data_only(gamma_path, pitprops):
-    curves = labelled(plot_cardinality(gamma_path))
-    expected = curves["its mean for Gaussian noise"]
-    np.testing.assert_allclose(expected[:, 1], gamma_path.expected_cardinality_bound(expected[:, 0]))
-    of_covariance = sparsity_path(pitprops.correlation, covariance="precomputed", gammas=[0.1, 0.3])
-    axes = plot_cardinality(of_covariance)
-    assert "its mean for Gaussian noise" not in labelled(axes)
-    assert axes.get_xlabel().endswith("(ℓ0)")
-
-
-def test_a_path_without_gamma_is_refused_with_a_remedy(path):
-    with pytest.raises(ValueError, match=r"has no γ.*gammas=\[…\]\), or with penalty=\"l1\""):
-        plot_cardinality(path)
-
-
-# --- loadings along a path ---
-
-
-def path_of(loadings, names=None):
-    loadings = np.asarray(loadings, float)  # (n_points, n_features), one component
-    return type(
-        "Path",
-        (),
-        {
-            "cardinality": np.count_nonzero(loadings, axis=1)[:, None],
-            "n_features": loadings.shape[1],
-            "feature_names": names,
-            "components": lambda self, i: sp.csr_array(loadings[[i]]),
-            "__len__": lambda self: len(loadings),
-        },
-    )()
-
-
-def test_lines_are_the_loadings_from_where_a_variable_comes_in():
-    rows = [[0, 1, 0, 0], [0, 0.8, 0.6, 0], [0.1, 0.8, 0.5, 0], [0.2, 0.8, 0.5, 0]]
-    curves = labelled(plot_path_loadings(path_of(rows, list("abcd"))))
-    np.testing.assert_array_equal(curves["b"], [[1, 1], [2, 0.8], [3, 0.8], [3, 0.8]])
-    np.testing.assert_array_equal(curves["c"], [[1, 0], [2, 0.6], [3, 0.5], [3, 0.5]])
-    np.testing.assert_array_equal(curves["a"][:, 1], [np.nan, 0, 0.1, 0.2])
-    assert "d" not in curves
-
-
-def test_a_component_that_turns_round_does_not_jump():
-    curves = labelled(plot_path_loadings(path_of([[1, 0], [-0.6, 0.8], [-0.5, 0.87]])))
-    np.testing.assert_array_equal(curves["x0"][:, 1], [-1, -0.6, -0.5])
-    np.testing.assert_array_equal(curves["x1"][:, 1], [0, 0.8, 0.87])
-
-
-def test_the_largest_at_the_dense_end_are_named(path, pitprops):
-    axes = plot_path_loadings(path, 1, pitprops.feature_names, n_names=4)
-    end = path.components(len(path) - 1).toarray()[1]
-    largest = [str(pitprops.feature_names[i]) for i in np.argsort(-np.abs(end))[:4]]
-    assert legend(axes) == [name for i in np.argsort(-end) if (name := str(pitprops.feature_names[i])) in largest]
-    np.testing.assert_allclose([labelled(axes)[name][-1, 1] for name in largest], end[np.argsort(-np.abs(end))[:4]])
-    (others,) = [line.get_ydata() for line in axes.lines if line.get_label() == "others"]
-    np.testing.assert_allclose(others.reshape(9, -1)[:, -2], np.delete(end, np.argsort(-np.abs(end))[:4]))
-
-
-def test_without_names_all_lines_are_others(path):
-    axes = plot_path_loadings(path, n_names=0)
-    assert axes.get_legend() is None
-    assert labelled(axes)["others"].shape == (13 * (len(path) + 1), 2)
-
-
-def test_a_component_that_is_not_there_is_refused(path):
-    with pytest.raises(ValueError, match=r"component=3: the path has 3 component\(s\), counted from 0"):
-        plot_path_loadings(path, 3)
-    with pytest.raises(ValueError, match="feature_names has 2 entries, but the model has 13 variables"):
-        plot_path_loadings(path, 0, ["a", "b"])
 
 
 # --- cross-validation ---

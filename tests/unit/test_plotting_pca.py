@@ -132,10 +132,10 @@ def drawings(model, X, names, groups):
     yield "heatmap", plot_heatmap(model, X, metadata=metadata, feature_names=names)
     if len(model.components_) > 1:
         yield "circle", plot_correlation_circle(model, X, feature_names=names)
-        yield "biplot", plot_biplot(model, X, labels=groups, feature_names=names)
-        yield "scores", plot_scores(model, X, labels=groups, names=samples, ellipse=0.95)
-        yield "shades", plot_scores(model, X, labels=np.arange(len(X)) / 3, shapes=groups)
-        yield "pairs", plot_pairs(model, X, labels=groups)
+        yield "biplot", plot_biplot(model, X, color=groups, feature_names=names)
+        yield "scores", plot_scores(model, X, color=groups, names=samples, ellipse=0.95)
+        yield "shades", plot_scores(model, X, color=np.arange(len(X)) / 3, shapes=groups)
+        yield "pairs", plot_pairs(model, X, color=groups)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_colours_of_groups_do_not_depend_on_the_order_of_the_rows(model, wine):
     stages = np.array(["III", "I", "stage 10", "stage 2"])[np.arange(178) % 4]
 
     def list_legend(rows):
-        axes = plot_scores(model, wine.X.iloc[rows], labels=stages[rows])
+        axes = plot_scores(model, wine.X.iloc[rows], color=stages[rows])
         legend = axes.get_legend()
         colours = [handle.get_color() for handle in legend.legend_handles]
         return [*zip((text.get_text() for text in legend.get_texts()), colours, strict=True)]
@@ -222,7 +222,7 @@ def test_arrows_are_the_loadings_at_a_common_scale(model, wine):
 def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     values = wine.X["alcohol"].to_numpy().copy()
     values[:3] = np.nan
-    axes = plot_scores(model, wine.X, labels=values)
+    axes = plot_scores(model, wine.X, color=values)
     hollow, shaded = axes.collections
     assert len(hollow.get_offsets()) == 3
     np.testing.assert_array_equal(shaded.get_array(), values[3:])
@@ -230,20 +230,20 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     assert [text.get_text() for text in axes.get_legend().get_texts()] == ["not known"]
     assert axes.figure.axes[1].get_ylabel() == "value"
     for labels in (wine.X["alcohol"], {"alcohol": values}):
-        assert plot_scores(model, wine.X, labels=labels).figure.axes[1].get_ylabel() == "alcohol"
-    with pytest.raises(ValueError, match="labels has 2 columns; a figure shows one"):
-        plot_scores(model, wine.X, labels={"a": values, "b": values})
+        assert plot_scores(model, wine.X, color=labels).figure.axes[1].get_ylabel() == "alcohol"
+    with pytest.raises(ValueError, match="color has 2 columns; a figure shows one"):
+        plot_scores(model, wine.X, color={"a": values, "b": values})
 
 
 def test_a_title_is_above_a_note(model, wine):
-    axes = plot_scores(model, wine.X, labels=wine.classes, ellipse=0.95)
+    axes = plot_scores(model, wine.X, color=wine.classes, ellipse=0.95)
     set_left_title(axes, LONG)
     assert find_illegible_texts(axes) == []
 
 
 def test_colours_and_shapes_are_two_groupings(model, wine):
     batch = ["_first", "$second$"] * (len(wine.X) // 2)
-    axes = plot_scores(model, wine.X, labels=wine.classes, shapes=batch)
+    axes = plot_scores(model, wine.X, color=wine.classes, shapes=batch)
     assert len(axes.collections) == 6
     assert sum(len(points.get_offsets()) for points in axes.collections) == len(wine.X)
     assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
@@ -251,10 +251,8 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
     assert words == ["class_0", "class_1", "class_2", r"\$second\$", "_first"]
     named = plot_scores(model, wine.X, color=pd.Series(wine.classes, name="cultivar"))
     assert named.get_legend().get_texts()[0].get_text() == "cultivar"
-    numbered = plot_scores(model, wine.X, labels=np.arange(len(wine.X)) % 3 + 1.0)
+    numbered = plot_scores(model, wine.X, color=np.arange(len(wine.X)) % 3 + 1.0)
     assert [text.get_text() for text in numbered.get_legend().get_texts()] == ["1", "2", "3"]
-    with pytest.raises(ValueError, match="labels and color are two names of the same parameter"):
-        plot_scores(model, wine.X, labels=batch, color=batch)
 
 
 def test_an_ellipse_covers_its_share():
@@ -272,13 +270,13 @@ def test_an_ellipse_covers_its_share():
 @pytest.mark.parametrize(("n_few", "n_ellipses"), [(9, 1), (10, 2)])
 def test_groups_of_fewer_than_ten_have_no_ellipse(model, wine, n_few, n_ellipses):
     labels = ["few"] * n_few + ["many"] * (len(wine.X) - n_few)
-    axes = plot_scores(model, wine.X, labels=labels, ellipse=0.95)
+    axes = plot_scores(model, wine.X, color=labels, ellipse=0.95)
     assert len(axes.patches) == n_ellipses
     assert ("(groups of 10 or more)" in axes.texts[0].get_text()) == (n_ellipses == 1)
 
 
 def test_pairs_of_components_have_points_and_correlations(model, wine):
-    panels = plot_pairs(model, wine.X, labels=wine.classes)
+    panels = plot_pairs(model, wine.X, color=wine.classes)
     assert panels.shape == (4, 4)
     scores = model.transform(wine.X)
     points = np.vstack([group.get_offsets() for group in panels[2, 1].collections])

@@ -12,6 +12,10 @@ from typing import Any, overload
 MAX_MESSAGE_LENGTH = 600
 #: Largest number of names that a message lists.
 _MAX_LISTED_NAMES = 6
+#: Words, in lower case, that mean a missing number, a missing label of a sample, and that a probe has no gene.
+MISSING_NUMBER_WORDS = frozenset(("", ".", "na", "n/a", "#n/a", "n.a.", "n.d.", "nan", "null", "none"))
+MISSING_LABEL_WORDS = MISSING_NUMBER_WORDS | {"?", "<na>", "missing", "unknown", "not available"}
+MISSING_GENE_WORDS = MISSING_LABEL_WORDS | {"-", "---"}
 
 
 def make_printable(text: str, max_length: int = MAX_MESSAGE_LENGTH) -> str:
@@ -38,6 +42,19 @@ def quote(text: str, max_length: int = 60) -> str:
     ("'1,5'", "'abca … bc'")
     """
     return repr(make_printable(text, max_length)) if text.isprintable() else f"'{make_printable(text, max_length)}'"
+
+
+def is_missing_label(label: object) -> bool:
+    """Return whether a label of a sample is missing: None, NaN, pandas' NA or NaT, blank, or a word such as "NA".
+
+    Examples
+    --------
+    >>> from gpower._utils.text import is_missing_label
+    >>> [is_missing_label(label) for label in (None, float("nan"), " ", "NA", "Unknown", "NAT", 0)]
+    [True, True, True, True, True, False, False]
+    """
+    text = str(label).strip()
+    return text == "NaT" or text.lower() in MISSING_LABEL_WORDS  # NAT in capitals is a tissue
 
 
 def make_names_unique(names: Sequence[str]) -> list[str]:

@@ -20,12 +20,9 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._utils.arrays import Array
+from gpower._utils.text import is_missing_label
 from gpower.io.tables.metadata import describe_unmatched_samples
 
-#: Words, in lower case, that mean a missing value.
-MISSING_VALUE_WORDS = frozenset(
-    ("", "?", "na", "n/a", "nan", "none", "null", "<na>", "missing", "unknown", "not available")
-)
 #: Most different values of whole numbers that are treated as categories, and of scores for the χ² test.
 MAX_CATEGORIES = 6
 #: Fewest samples of a test, and of a group that takes part in it.
@@ -84,7 +81,7 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     {'a': array([0, 3]), 'b': array([2])}
     """
     words = ["" if value is None else str(value).strip() for value in values]
-    is_known = np.array([word.lower() not in MISSING_VALUE_WORDS for word in words], bool)
+    is_known = np.array([not is_missing_label(word) for word in words], bool)
     try:
         numbers = np.array([float(word) if known else np.nan for word, known in zip(words, is_known, strict=True)])
     except ValueError:

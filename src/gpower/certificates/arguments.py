@@ -130,19 +130,10 @@ def _infer_reader_params(model: Any, covariance: str | None) -> dict[str, Any]:
 
 
 class _InputParams(BaseEstimator):
-    """Parameters that the reader of estimator input expects; it stores the feature names here too."""
+    """Some of the parameters in `DATA_PARAM_DEFAULTS`; the reader of estimator input stores the feature names here."""
 
-    def __init__(
-        self,
-        covariance: str | None,
-        center: bool = True,
-        scale: bool = False,
-        missing: str = "error",
-        n_components: int = 1,
-        balance: bool = False,
-    ) -> None:
-        self.covariance, self.center, self.scale = covariance, center, scale
-        self.missing, self.n_components, self.balance = missing, n_components, balance
+    def __init__(self, **params: Any) -> None:
+        self.__dict__.update(params)
 
 
 def prepare_certificate_data(
@@ -161,7 +152,8 @@ def prepare_certificate_data(
     in host memory. The operator has no samples if X is a covariance, or tall data replaced by theirs. Raise ValueError
     if X does not fit into memory, is on a device, has entries that are not finite, or has no column that varies.
     """
-    reader = _InputParams(check_option(covariance, "covariance", (None, "precomputed")), **reader_params)
+    covariance = check_option(covariance, "covariance", (None, "precomputed"))
+    reader = _InputParams(covariance=covariance, **reader_params)
     table = read_estimator_input(reader, X).load_into_memory(
         "A certificate needs the matrix in the memory of this machine"
     )

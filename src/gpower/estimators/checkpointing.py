@@ -28,7 +28,7 @@ from gpower.operators import Moments
 from gpower.operators.explained_variance import Scores
 from gpower.solvers.component import ComponentResult
 from gpower.solvers.sequential import SolverState, solve_all_components
-from gpower.validation.params import resolve_solver
+from gpower.validation.params import RUN_PARAMS, resolve_solver
 from gpower.validation.prepare import PreparedData
 
 #: Largest absolute loading of a unit component, with room for rounding in single precision.
@@ -83,8 +83,7 @@ class Checkpoint:
     @classmethod
     def from_prepared(cls, prepared: PreparedData, params: Mapping[str, Any]) -> Checkpoint:
         """Create the checkpoint of a fit before it starts."""
-        irrelevant = ("verbose", "checkpoint", "resume", "memory_limit", "warm_start")
-        relevant = {name: value for name, value in resolve_solver(params).items() if name not in irrelevant}
+        relevant = {name: value for name, value in resolve_solver(params).items() if name not in RUN_PARAMS}
         identity = [list(prepared.operator.shape), to_json_value(relevant)]
         digest = hashlib.sha256(json.dumps(identity, sort_keys=True, default=_serialize_param).encode())
         operator = prepared.operator

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from html import escape
-from itertools import islice
 from typing import Any
 
 from gpower._utils.text import format_count, format_percent, make_printable
 
 #: Largest number of components in a summary, and of variables named for each.
 MAX_TABLE_COMPONENTS, MAX_NAMED_VARIABLES = 20, 5
-_TABLE_HEADINGS = ("component", "variance", "variables", "largest loadings")
+#: Columns of the table of components.
+COMPONENT_COLUMNS = ("component", "variance", "variables", "largest loadings")
 
 
 def render_component_table(model: Any) -> str:
@@ -26,11 +26,11 @@ def render_component_table(model: Any) -> str:
     >>> render_component_table(model)[-63:]
     '<td>15 %</td><td>2</td><td>x0 +0.71, x1 +0.71</td></tr></table>'
     """
-    rows = _list_component_cells(model)
+    rows: list[tuple[object, ...]] = [*list_component_rows(model)]
     if len(rows) > MAX_TABLE_COMPONENTS:
-        rows = [*rows[:MAX_TABLE_COMPONENTS], ("", "", "", f"and {len(rows) - MAX_TABLE_COMPONENTS} more components")]
-    heads = "".join(f"<th>{head}</th>" for head in _TABLE_HEADINGS)
-    lines = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
+        rows[MAX_TABLE_COMPONENTS:] = [("", "", "", f"and {len(rows) - MAX_TABLE_COMPONENTS} more components")]
+    heads = "".join(f"<th>{head}</th>" for head in COMPONENT_COLUMNS)
+    lines = "".join(f"<tr>{''.join(f'<td>{escape(str(cell))}</td>' for cell in row)}</tr>" for row in rows)
     return f"<table><tr>{heads}</tr>{lines}</table>"
 
 
@@ -45,7 +45,7 @@ def format_summary(model: Any) -> str:
     GPower: 1 component, 2 variables in all, 15 % of the variance
       1: 2 variables, 15 %: x0 +0.71, x1 +0.71
     """
-    rows = _list_component_cells(model)
+    rows = list_component_rows(model)
     n_variables = len(set().union(*model.loadings()))
     share = float(model.explained_variance_ratio_.sum())
     lines = [
@@ -53,7 +53,7 @@ def format_summary(model: Any) -> str:
         f"all, {format_percent(share)} of the variance"
     ]
     for number, percent, count, largest in rows[:MAX_TABLE_COMPONENTS]:
-        lines.append(f"  {number}: {format_count(int(count), 'variable')}, {percent}: {largest}".rstrip(": "))
+        lines.append(f"  {number}: {format_count(count, 'variable')}, {percent}: {largest}".rstrip(": "))
     if len(rows) > MAX_TABLE_COMPONENTS:
         lines.append(f"  and {len(rows) - MAX_TABLE_COMPONENTS} more components")
     return "\n".join([*lines, *map(make_printable, list_remarks(model))])
@@ -69,17 +69,17 @@ def list_remarks(model: Any) -> list[str]:
     ]
 
 
-def _list_component_cells(model: Any) -> list[tuple[str, str, str, str]]:
-    """Return number, percentage of variance, number of variables and largest loadings of each component, as text."""
-    shares = model.explained_variance_ratio_
+def list_component_rows(model: Any, n_named: int = MAX_NAMED_VARIABLES) -> list[tuple[int, str, int, str]]:
+    """Return the cells of `COMPONENT_COLUMNS` for each component, with the `n_named` largest loadings."""
+    shares = map(format_percent, model.explained_variance_ratio_)
     return [
-        (f"{j}", format_percent(shares[j - 1]), f"{len(loadings)}", _format_largest_loadings(loadings))
-        for j, loadings in enumerate(model.loadings(), 1)
+        (j, share, len(loadings), _format_largest_loadings(loadings, n_named))
+        for j, (share, loadings) in enumerate(zip(shares, model.loadings(), strict=True), 1)
     ]
 
 
-def _format_largest_loadings(loadings: dict[str, float]) -> str:
-    """Return the names and values of the first few of the sorted loadings."""
-    largest = islice(loadings.items(), MAX_NAMED_VARIABLES)
+def _format_largest_loadings(loadings: dict[str, float], n_named: int) -> str:
+    """Return the names and values of the first `n_named` of the sorted loadings."""
+    largest = list(loadings.items())[:n_named]
     text = ", ".join(f"{make_printable(name, 40)} {loading:+.2f}" for name, loading in largest)
-    return text + (", …" if len(loadings) > MAX_NAMED_VARIABLES else "")
+    return text + (", …" if len(loadings) > n_named else "")

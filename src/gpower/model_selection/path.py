@@ -21,12 +21,12 @@ from gpower.model_selection.path_result import SparsityPath
 from gpower.operators.explained_variance import Scores
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.component import ROTATION_NOTE, ComponentResult
-from gpower.validation.params import make_random_state, resolve_solver
+from gpower.validation.params import RUN_PARAMS, make_random_state, resolve_solver
 from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimator_input
 from gpower.validation.solver import Solver
 
 #: Parameters that may differ between a path and the path that it resumes.
-PARAMS_IGNORED_ON_RESUME = ("cardinality", "gamma", "verbose", "random_state", "n_init", "warm_start")
+PARAMS_IGNORED_ON_RESUME = ("cardinality", "gamma", "random_state", "n_init", *RUN_PARAMS)
 #: Function called with the number of steps done and their total.
 StepProgressCallback = Callable[[int, int], object]
 

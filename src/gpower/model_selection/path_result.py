@@ -9,8 +9,6 @@ from typing import Self, overload
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike
-from scipy.stats import chi2
 
 from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
@@ -242,46 +240,6 @@ class SparsityPath(Sequence[GPower]):
             most = float(np.max(self.share_of_pca))
             raise ValueError(f"No point of the path explains {share:.3g} of what PCA does; the maximum is {most:.3g}.")
         return int(enough[np.argmin(self.cardinality[enough].sum(axis=1))])
-
-    def cardinality_bound(self, gamma: ArrayLike) -> Array:
-        """Return the largest number of variables that the first component can have at an absolute γ.
-
-        It counts the variables with ‖aᵢ‖ > γ (ℓ0: ‖aᵢ‖² > γ). In a block, ‖aᵢ‖ is multiplied by the first μ.
-
-        Parameters
-        ----------
-        gamma : float or array-like
-
-        Returns
-        -------
-        ndarray of int
-        """
-        level, mu = np.asarray(gamma, float), self.params["mu"]
-        norms = np.sort(self.column_norms.astype(float)) * (1.0 if mu is None else float(mu[0]))
-        norms = norms if self.penalty == "l1" else norms**2
-        return np.asarray(norms.size - np.searchsorted(norms, level, side="right"))
-
-    def expected_cardinality_bound(self, gamma: ArrayLike) -> Array:
-        """Return the expectation of `cardinality_bound` for Gaussian noise, n·P(χ² > γ²/σ²) (ℓ0: γ/σ²).
-
-        σ² is the mean variance of the data; χ² has one degree of freedom per sample, and one less if centred.
-
-        Parameters
-        ----------
-        gamma : float or array-like
-
-        Returns
-        -------
-        ndarray
-        """
-        if self.params["covariance"] is not None:
-            raise ValueError("A covariance does not say how many samples it has; the expectation needs the data.")
-        if self.params["variance"] != "l2":
-            raise ValueError('The expectation is known for sums of squares only, not for variance="l1".')
-        degrees = self.n_samples - int(bool(self.params["center"]))
-        noise = float(np.mean(self.column_norms.astype(float) ** 2)) / degrees
-        level = np.asarray(gamma, float) ** (2 if self.penalty == "l1" else 1)
-        return np.asarray(self.n_features * chi2.sf(level / noise, degrees))
 
     def columns(self) -> dict[str, Array]:
         """Return the columns of `to_frame` without pandas."""

@@ -40,6 +40,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, column_dots, is_device_array, max_or_zero, to_host
+from gpower._utils.forwarding import forward
 from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
 
 #: Share of a column's norm, in units of the relative rounding error, below which the rest of a subtraction is rounding.
@@ -300,37 +301,11 @@ class OperatorWrapper(Operator):
     """
 
     base: Operator
-
-    @property
-    def container(self) -> Container:
-        """Return the container of the base, whose entries are those of A before `base` was changed."""
-        return self.base.container
-
-    @property
-    def has_samples(self) -> bool:
-        """Return whether vectors are represented by one coordinate per sample, as in the base."""
-        return self.base.has_samples
-
-    @property
-    def sqrt_sample_weight(self) -> Array | None:
-        """Return the square roots of the sample weights of the base."""
-        return self.base.sqrt_sample_weight
-
-    @property
-    def precision(self) -> float:
-        """Return the relative rounding error of a product with a column of the base."""
-        return self.base.precision
-
-    @property
-    def relative_tolerance(self) -> float:
-        """Return the share of a column's norm below which the rest of a subtraction is rounding error in the base."""
-        return self.base.relative_tolerance
-
-    @property
-    def norm_tolerance(self) -> float:
-        """Return the norm tolerance of the base: rounding errors scale with the columns before subtraction."""
-        return self.base.norm_tolerance
-
-    def dual(self, X: Array) -> Array:
-        """Compute D, of the shape of X, with XᵀY = DᵀY for every Y, as the base does; vectors are those of the base."""
-        return self.base.dual(X)
+    # These members are those of the base.
+    container = forward("base.container")  # with the entries of A before the base was changed
+    has_samples = forward("base.has_samples")
+    sqrt_sample_weight = forward("base.sqrt_sample_weight")
+    precision = forward("base.precision")
+    relative_tolerance = forward("base.relative_tolerance")
+    dual = forward("base.dual")
+    norm_tolerance = forward("base.norm_tolerance")  # rounding errors scale with the columns before subtraction

@@ -32,7 +32,8 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, take_rows, to_host
-from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
+from gpower._utils.forwarding import forward
+from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter
 from gpower.operators.covariance import Covariance
 from gpower.operators.moments import Moments, compute_centered_gram
 from gpower.operators.storage.base import MAX_GATHERED_SHARE, Container
@@ -237,6 +238,13 @@ class ColumnCache(OperatorWrapper):
         to a small Gram matrix.
     """
 
+    # These members are those of the base: they need all columns or few of them.
+    column_norms = forward("base.column_norms")
+    correlate = forward("base.correlate")
+    columns = forward("base.columns")
+    get_rows = forward("base.get_rows")
+    split_deflation = forward("base.split_deflation")
+
     def __init__(self, base: Operator) -> None:
         self.base = base
         self.counter = base.counter
@@ -244,11 +252,6 @@ class ColumnCache(OperatorWrapper):
         self.cached_columns: Array = np.zeros((0, 0))
         self.cached_gram: Array | None = None
         self.previous_gram: tuple[Array, Array] = np.zeros(0, np.intp), np.zeros((0, 0))
-
-    @property
-    def column_norms(self) -> Array:
-        """Return the norms of the columns of A, (n_features,), where the matrix is, from the base."""
-        return self.base.column_norms
 
     def with_column_cache(self) -> ColumnCache:
         """Return this operator, which has a cache already."""
@@ -299,10 +302,6 @@ class ColumnCache(OperatorWrapper):
             G = to_host(X.wrap_array(A).cross_gram(A))
         self.cached_idx, self.cached_columns, self.cached_gram = idx, A, G
 
-    def correlate(self, X: Array) -> Array:
-        """Compute AᵀX, (n_features, m), for X of shape (n_samples, m), in the base: it needs all columns."""
-        return self.base.correlate(X)
-
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, otherwise in the base.
 
@@ -314,18 +313,6 @@ class ColumnCache(OperatorWrapper):
             return self.base.combine_rows(T, rows)
         embedded = embed_rows(take_rows(T, rows), positions, self.cached_idx.size)
         return self.container.wrap_array(self.cached_columns).times(embedded)
-
-    def columns(self, idx: Array) -> Array:
-        """Return A[:, idx], (n_samples, |idx|), as a new array of the base, which the caller may change."""
-        return self.base.columns(idx)
-
-    def get_rows(self, idx: Array) -> Array:
-        """Return the rows A[idx], (|idx|, n_features), from the base; `idx` is increasing, on the host."""
-        return self.base.get_rows(idx)
-
-    def split_deflation(self) -> SplitDeflation:
-        """Return the operator before deflation, and what deflation subtracted from it, as the base does."""
-        return self.base.split_deflation()
 
     def take(self, idx: Array) -> Operator:
         """Return the operator of A[:, idx], with a cache of its own."""

@@ -177,7 +177,7 @@ class Moments:
 def compute_container_moments(
     X: Container, center: bool, scale: bool, sample_weight: Array | None, counter: PassCounter
 ) -> Moments:
-    """Compute means, scales and norms of the columns in one pass; columns that lost digits are read again.
+    """Compute means, scales and norms of the columns in one or two passes; columns that lost digits are read again.
 
     `sample_weight`, (n_samples,), is on the host, finite, non-negative and not all zero, or None; the moments are where
     X is, in float64. The passes are added to `counter`. Without centring and scaling the means are not computed: the

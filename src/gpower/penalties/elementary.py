@@ -34,8 +34,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -50,6 +49,7 @@ from gpower._utils.arrays import (
     safe_reciprocal,
     to_host,
 )
+from gpower._utils.forwarding import forward
 
 if TYPE_CHECKING:
     from gpower.penalties.support_rules import SupportRules
@@ -573,11 +573,6 @@ class FixedSupport(Penalty):
         return FixedSupport(self.pattern[idx], self.power)
 
 
-def _read_signed_penalty(name: str) -> Any:
-    """Return a property that reads a member of `Penalty`, an attribute or a method, from ``self.penalty``."""
-    return property(attrgetter(f"penalty.{name}"), doc=f"`{name}` of the signed penalty; see `Penalty`.")
-
-
 @dataclass(frozen=True, eq=False)
 class NonNegative(Penalty):
     """Penalty φ(c₊), which makes the loadings of φ non-negative; convex because φ increases with |c|.
@@ -598,15 +593,15 @@ class NonNegative(Penalty):
     penalty: Penalty
     is_nonnegative = True
     # These members are those of φ: the sign does not change them.
-    has_loading_bound = _read_signed_penalty("has_loading_bound")
-    has_uniform_threshold = _read_signed_penalty("has_uniform_threshold")
-    support_rules = _read_signed_penalty("support_rules")
-    max_cardinality = _read_signed_penalty("max_cardinality")
-    screen = _read_signed_penalty("screen")
-    start_score = _read_signed_penalty("start_score")
-    count_selected = _read_signed_penalty("count_selected")
-    select_pattern = _read_signed_penalty("select_pattern")
-    gamma_max = _read_signed_penalty("gamma_max")
+    has_loading_bound = forward("penalty.has_loading_bound")
+    has_uniform_threshold = forward("penalty.has_uniform_threshold")
+    support_rules = forward("penalty.support_rules")
+    max_cardinality = forward("penalty.max_cardinality")
+    screen = forward("penalty.screen")
+    start_score = forward("penalty.start_score")
+    count_selected = forward("penalty.count_selected")
+    select_pattern = forward("penalty.select_pattern")
+    gamma_max = forward("penalty.gamma_max")
 
     @property
     def relaxation(self) -> NonNegative:

@@ -1,19 +1,12 @@
-"""Plot curves over the number of variables: variance, cardinality against γ, loadings, cross-validation."""
+"""Plot curves over the number of variables: explained variance and cross-validation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import NDArray
 
-from gpower._utils.arrays import Array
 from gpower.plotting import style
-from gpower.plotting.bars import rank_nonzero_by_size
-from gpower.plotting.sample_groups import draw_legend
 from gpower.plotting.style import AxesLike, Panel, StyleKwargs
 from gpower.validation.params import check_option
 from gpower.validation.pipelines import UnwrappedModel
@@ -21,7 +14,7 @@ from gpower.validation.pipelines import UnwrappedModel
 if TYPE_CHECKING:
     from gpower.model_selection import GPowerCV, SparsityPath
 
-__all__ = ["plot_cardinality", "plot_cv", "plot_path_loadings", "plot_tradeoff"]
+__all__ = ["plot_cv", "plot_tradeoff"]
 
 ERROR_BAR_STYLE: StyleKwargs = style.CURVE_STYLE | {"capsize": 2.5, "elinewidth": 0.9}
 CHOSEN_POINT_STYLE: StyleKwargs = {"marker": "o", "markersize": 12, "markerfacecolor": "none", "linestyle": "none"}
@@ -32,8 +25,6 @@ CRITERION_COLUMNS = {
 }
 #: Line through the numbers of variables that would do as well as the chosen one.
 RANGE_STYLE: StyleKwargs = {"linewidth": 6, "alpha": 0.25, "solid_capstyle": "round"}
-LEGEND_LOCATION: StyleKwargs = {"loc": "center left", "bbox_to_anchor": (1.01, 0.5)}
-OTHER_VARIABLES_STYLE: StyleKwargs = {"color": "0.75", "linewidth": 0.7, "label": "others"}
 
 
 def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
@@ -89,155 +80,6 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
     second.tick_params(labelsize=style.SMALL_FONT_SIZE)
     style.draw_legend_above(panel, min(m + 1, 3))
     return panel
-
-
-def plot_cardinality(path: SparsityPath, axes: AxesLike = None) -> Panel:
-    """Plot the number of nonzero loadings against the penalty γ, with the largest number that γ allows.
-
-    At γ, no variable with ‖aᵢ‖ ≤ γ (ℓ0: ‖aᵢ‖² ≤ γ) can have a loading in the first component [JNRS10, sections 2.1
-    and 2.2]. The number of other variables is drawn as steps, and its mean for Gaussian noise of the same mean variance
-    as a dotted line. No bound is drawn for later components, which are found in deflated matrices.
-
-    Parameters
-    ----------
-    path : SparsityPath
-        Path with values of γ: on a grid of ``gammas``, or with ``penalty="l1"``.
-    axes : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    References
-    ----------
-    [JNRS10] Journée et al. (2010). Journal of Machine Learning Research 11, 517–553.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower import sparsity_path
-    >>> from gpower.datasets import gaussian
-    >>> from gpower.plotting import plot_cardinality
-    >>> path = sparsity_path(gaussian(20, 60, random_state=0), gammas=np.linspace(0.1, 0.9, 9), penalty="l1")
-    >>> axes = plot_cardinality(path)
-    >>> axes.get_ylabel()
-    'non-zero loadings of 60'
-    """
-    gamma = np.asarray(path.gamma, float)
-    cardinality = np.asarray(path.cardinality)
-    if not np.any(np.isfinite(gamma)):
-        raise ValueError(
-            "This path has no γ: it runs over cardinalities, without a penalty. "
-            'Compute one with sparsity_path(X, gammas=[…]), or with penalty="l1".'
-        )
-    panel = style.get_single_panel(axes)
-    grid = np.linspace(0, np.nanmax(gamma), 512)
-    bound = style.mask_nonpositive(path.cardinality_bound(grid))
-    panel.step(grid, bound, where="post", color=style.BLACK, linewidth=1.2, label="upper bound, component 1")
-    with suppress(ValueError):  # the expectation is not known for a covariance, nor for ℓ1 variances
-        expected = path.expected_cardinality_bound(grid)
-        line_style: StyleKwargs = {"color": style.MUTED_COLOUR, "linestyle": ":", "linewidth": 1.8}
-        panel.plot(grid, expected, **line_style, label="its mean for Gaussian noise")
-    for j in range(gamma.shape[1]):
-        curve_style = style.CURVE_STYLE | {"linewidth": 1.0, "label": f"component {j + 1}"}
-        panel.plot(gamma[:, j], style.mask_nonpositive(cardinality[:, j]), **style.get_curve_style(j), **curve_style)
-    unit = r"a column norm $\|a_i\|$ (ℓ1)" if path.penalty == "l1" else r"a squared column norm $\|a_i\|^2$ (ℓ0)"
-    style.label_axes(panel, f"γ, in the units of {unit}", "")
-    counts = np.append(cardinality, path.n_features)
-    style.set_cardinality_axis(panel, counts, f"non-zero loadings of {path.n_features}", axis_name="y")
-    panel.set_xlim(left=0)
-    style.draw_legend_above(panel)
-    return panel
-
-
-def plot_path_loadings(
-    path: SparsityPath,
-    component: int = 0,
-    feature_names: Sequence[str] | None = None,
-    axes: AxesLike = None,
-    *,
-    n_names: int = 7,
-) -> Panel:
-    """Plot the loadings of a component along the path, with names of the largest at the dense end.
-
-    The legend has the names in the order of the lines at that end, from top to bottom. The sign of a component is
-    arbitrary; each point gets the sign that agrees with its denser neighbour, so that lines do not jump. Points without
-    a nonzero loading are left out.
-
-    Parameters
-    ----------
-    path : SparsityPath
-        Result of `gpower.sparsity_path`.
-    component : int, default 0
-        Index of the component.
-    feature_names : sequence of str, optional
-        Names of all variables; by default those of the data, or x0, x1, ….
-    axes : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-    n_names : int, default 7
-        Number of variables drawn in colour and with their names; the others are grey.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from gpower import sparsity_path
-    >>> from gpower.datasets import load_pitprops
-    >>> from gpower.plotting import plot_path_loadings
-    >>> pitprops = load_pitprops()
-    >>> path = sparsity_path(pitprops.correlation, covariance="precomputed")
-    >>> axes = plot_path_loadings(path, feature_names=pitprops.feature_names)
-    >>> axes.get_title(loc="left")
-    'Component 1 · 13 of 13 variables enter'
-    """
-    n_components = np.shape(path.cardinality)[1]
-    if not 0 <= component < n_components:
-        raise ValueError(f"component={component}: the path has {n_components} component(s), counted from 0.")
-    names = style.resolve_variable_names(path, feature_names, path.n_features)
-    used, loadings = _align_path_signs(path, component)
-    cardinality = np.asarray(path.cardinality)[:, component]
-    panel = style.get_single_panel(axes, 5.4 + max(1.0, style.estimate_label_width(names[i] for i in used)), 4.2)
-    style.label_axes(panel, "", "loading")
-    style.set_cardinality_axis(panel, cardinality, f"non-zero loadings of component {component + 1}")
-    order = rank_nonzero_by_size(loadings[-1])[:n_names]
-    x = style.mask_nonpositive(cardinality)
-    lines = _hide_inactive_zeros(loadings)
-    others = np.delete(np.pad(lines, ((0, 1), (0, 0)), constant_values=np.nan), order, axis=1)
-    # The other variables are one line with gaps: thousands of lines would take seconds.
-    panel.plot(np.tile(np.append(x, np.nan), others.shape[1]), others.T.ravel(), **OTHER_VARIABLES_STYLE)
-    markers: StyleKwargs = {"markevery": max(1, len(path) // 15)}
-    for rank, i in enumerate(order):
-        panel.plot(x, lines[:, i], label=names[used[i]], **style.get_curve_style(rank), **style.CURVE_STYLE, **markers)
-    panel.axhline(0, color="0.25", linewidth=0.8)
-    ranks = np.argsort(-loadings[-1, order], kind="stable").tolist()  # from the uppermost end of a line down
-    entries = [(names[used[order[rank]]], style.CURVE_STYLE | style.get_curve_style(rank)) for rank in ranks]
-    draw_legend(panel, [(name, entry | {"linestyle": "-"}) for name, entry in entries], **LEGEND_LOCATION)
-    style.set_left_title(panel, f"Component {component + 1} · {used.size} of {path.n_features} variables enter")
-    return panel
-
-
-def _align_path_signs(path: SparsityPath, component: int) -> tuple[NDArray[np.intp], Array]:
-    """Return the variables used at any point, and their loadings, (n_points, n_used), with consistent signs.
-
-    Signs are propagated from the dense end.
-    """
-    rows = sp.vstack([sp.csr_array(path.components(i))[[component]] for i in range(len(path))], format="csc")
-    rows.eliminate_zeros()
-    used = np.flatnonzero(np.diff(rows.indptr))
-    loadings = rows[:, used].toarray()
-    for i in range(len(loadings) - 2, -1, -1):
-        if loadings[i] @ loadings[i + 1] < 0:
-            loadings[i] *= -1
-    return used, loadings
-
-
-def _hide_inactive_zeros(loadings: Array) -> Array:
-    """Return the loadings with NaN for zeros between zeros, so that a line begins where its variable enters."""
-    zero = np.pad(loadings == 0, ((1, 1), (0, 0)), constant_values=True)
-    return np.where(zero[:-2] & zero[1:-1] & zero[2:], np.nan, loadings)
 
 
 def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None) -> Panel:

@@ -49,16 +49,12 @@ class SampleAppearance:
     marker_name: str
 
     @classmethod
-    def from_labels(
-        cls, n_samples: int, labels: Labels, shapes: Labels = None, *, color: Labels = None
-    ) -> SampleAppearance:
-        """Return the appearance of samples with these labels, or `color`, and shapes, after checking them."""
-        if labels is not None and color is not None:
-            raise ValueError("labels and color are two names of the same parameter; give one of them.")
-        colour_name, labels = _split_name(color if labels is None else labels)
-        marker_name, shapes = _split_name(shapes)
+    def from_labels(cls, n_samples: int, color: Labels, shapes: Labels = None) -> SampleAppearance:
+        """Return the appearance of samples with these labels, shown by colours and by shapes, after checking them."""
+        colour_name, color = _split_name(color, "color")
+        marker_name, shapes = _split_name(shapes, "shapes")
         single_group = MetadataColumn(np.full(n_samples, "", dtype=object), np.ones(n_samples, bool))
-        colours = _check_label_column(labels, "labels", n_samples) or single_group
+        colours = _check_label_column(color, "color", n_samples) or single_group
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)
         return cls(n_samples, colours, markers, colour_name, marker_name)
 
@@ -162,11 +158,14 @@ def draw_legend(target: Any, entries: list[LegendEntry], **location: Any) -> Non
         text.set_fontweight("bold" if entry_style is HEADING_STYLE else "normal")
 
 
-def _split_name(column: Labels) -> tuple[str, Iterable[object] | None]:
-    """Return the name of a column, empty if it has none, and its values; a mapping has one of each."""
+def _split_name(column: Labels, parameter: str) -> tuple[str, Iterable[object] | None]:
+    """Return the name of a column, empty if it has none, and its values; a mapping has one of each.
+
+    `parameter` is the one that contained the column.
+    """
     if isinstance(column, Mapping):
         if len(column) != 1:
-            raise ValueError(f"labels has {len(column)} columns; a figure shows one, such as {{'group': [...]}}.")
+            raise ValueError(f"{parameter} has {len(column)} columns; a figure shows one, such as {{'group': [...]}}.")
         return next((str(name), values) for name, values in column.items())
     return str(getattr(column, "name", None) or ""), column
 

@@ -31,10 +31,9 @@ def plot_scores(
     model: FittedModel,
     X: ArrayLike,
     components: tuple[int, int] = (0, 1),
-    labels: Labels = None,
+    color: Labels = None,
     axes: AxesLike = None,
     *,
-    color: Labels = None,
     shapes: Labels = None,
     names: Sequence[str] | None = None,
     ellipse: float | None = None,
@@ -51,13 +50,13 @@ def plot_scores(
         Samples, as `model.transform` takes them.
     components : pair of int, default (0, 1)
         Indices of the components on the two axes.
-    labels, color : sequence, or mapping of one name to a sequence, optional
+    color : sequence, or mapping of one name to a sequence, optional
         Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
-        Both names mean the same. The title of the legend is the name of a column of a frame, or that of a mapping.
+        The title of the legend is the name of a column of a frame, or that of a mapping.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     shapes : sequence, optional
-        Second grouping, shown by markers, with at most 8 different values; colours show `labels`.
+        Second grouping, shown by markers, with at most 8 different values; colours show `color`.
     names : sequence of str, optional
         Names of the samples, written next to the 12 farthest from the mean.
     ellipse : float, optional
@@ -82,7 +81,7 @@ def plot_scores(
     model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(len(scores), labels, shapes, color=color)
+    samples = SampleAppearance.from_labels(len(scores), color, shapes)
     panel = style.get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
     style.label_axes(panel, *(format_component_label(model, j) for j in pair))
@@ -140,9 +139,8 @@ def _check_sample_names(names: Sequence[str], n_samples: int) -> list[str]:
 def plot_pairs(
     model: FittedModel,
     X: ArrayLike,
-    labels: Labels = None,
-    *,
     color: Labels = None,
+    *,
     n_components: int | None = None,
 ) -> Panels:
     """Plot the scores of every pair of components below the diagonal, histograms on it, and correlations above.
@@ -152,7 +150,7 @@ def plot_pairs(
     model : GPower
         Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-    labels, color : sequence, optional
+    color : sequence, optional
         As for `plot_scores`.
     n_components : int, optional
         Number of leading components to draw; by default all, at most six.
@@ -177,7 +175,7 @@ def plot_pairs(
             f"Pairs need two components or more; fit a model with {format_param('n_components', 2)}, or use "
             "plot_loadings."
         )
-    samples = SampleAppearance.from_labels(len(scores), labels, color=color)
+    samples = SampleAppearance.from_labels(len(scores), color)
     side = max(1.5, min(2.4, 9 / m))
     panels = style.get_panels(None, m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
     for (i, j), panel in np.ndenumerate(panels):

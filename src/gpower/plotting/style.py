@@ -124,19 +124,17 @@ def set_left_title(axes: Panel, title: str) -> None:
     axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=16 if has_note else None)
 
 
-def set_cardinality_axis(axes: Panel, cardinality: Array, label: str, *, axis_name: str = "x") -> None:
-    """Make an axis logarithmic for these counts, with plain numbers as tick labels."""
+def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
+    """Make the horizontal axis logarithmic for these counts, with plain numbers as tick labels."""
     counts = np.asarray(cardinality, float)
     counts = counts[counts > 0]
     if counts.size == 0:
         raise ValueError("All loadings are zero: use larger cardinalities or a smaller γ.")
     ticks = _choose_cardinality_ticks(np.unique(counts))
-    limits = (counts.min() / 1.12, counts.max() * 1.12)
-    axes.set(**{f"{axis_name}scale": "log", f"{axis_name}lim": limits})
-    axis = {"x": axes.xaxis, "y": axes.yaxis}[axis_name]
-    axis.set_ticks(ticks, [f"{round(tick, 1):,.10g}" for tick in ticks])
-    axis.minorticks_off()
-    axis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
+    axes.set(xscale="log", xlim=(counts.min() / 1.12, counts.max() * 1.12))
+    axes.xaxis.set_ticks(ticks, [f"{round(tick, 1):,.10g}" for tick in ticks])
+    axes.xaxis.minorticks_off()
+    axes.xaxis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
 
 
 def _choose_cardinality_ticks(counts: Array) -> Array:

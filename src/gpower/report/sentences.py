@@ -19,7 +19,7 @@ from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
 from gpower.report.samples import OUTLIER_LIMIT_LEVEL
 from gpower.validation.checks import is_sequence
-from gpower.validation.params import get_constructor_params, has_default_cardinality
+from gpower.validation.params import RUN_PARAMS, get_constructor_params, has_default_cardinality
 
 #: References, by the words of the methods that cite them.
 CITATIONS = {
@@ -47,8 +47,6 @@ _DEFLATION_PHRASES = {
     "projection": "the part along the loadings of a component was removed before the search for the next",
     "orthogonalized": "the part along the loadings of all components so far was removed before the search for the next",
 }
-#: Parameters that describe the machine rather than the model and are not shown.
-_MACHINE_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
 _MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
 
 
@@ -263,6 +261,6 @@ def format_changed_params(contents: ReportContent) -> str:
     """Return the constructor call of the model with the parameters that are not defaults, long values abbreviated."""
     model = clone(contents.model)
     defaults = get_constructor_params(type(model)())
-    model.set_params(**{name: defaults[name] for name in _MACHINE_PARAMS if name in defaults})
+    model.set_params(**{name: defaults[name] for name in RUN_PARAMS if name in defaults})
     with np.printoptions(threshold=24):
         return " ".join(BaseEstimator.__repr__(model, _MAX_MODEL_CHARACTERS).split())

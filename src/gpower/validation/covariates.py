@@ -33,7 +33,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.messages import format_param
-from gpower._utils.text import find_column, get_variable_name
+from gpower._utils.text import find_column, get_variable_name, is_missing_label, quote
 from gpower.operators import Container, Moments
 from gpower.operators.storage.covariate_residuals import MIN_RESIDUAL_SHARE, ResidualMatrix
 from gpower.validation.checks import is_sequence
@@ -356,7 +356,7 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     columns = list(_iter_columns(covariates)) if covariates is not None else []
     if batch is not None:
         labels = np.asarray(batch, dtype=object)
-        words = [None if _is_missing(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
+        words = [label if is_missing_label(label) else WHOLE_NUMBER.sub(r"\1", str(label)) for label in labels.ravel()]
         columns.append((BATCH_NAME, np.array(words, dtype=object).reshape(labels.shape)))
     _check_row_names(batch, row_names, "batch")
     for _, values in columns:
@@ -412,7 +412,7 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
 
     `values` is an array, a list or a column of a frame with one value per sample, on the host. It is numeric if all
     values are real numbers or booleans and the column of the frame is not a categorical one; infinity is refused.
-    Numbers become float64, all else `str` of each value; NaN, None and blank text are missing.
+    Numbers become float64, all else `str` of each value; NaN, None, blank text and words such as "NA" are missing.
     """
     is_categorical = str(getattr(values, "dtype", "")).lower().startswith(("categor", "enum"))
     array = np.asarray(values)
@@ -420,11 +420,12 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
         raise ValueError(f"The covariate {name!r} has the shape {array.shape}, but there are {n_samples} samples.")
     is_numeric = array.dtype.kind in "fiub" and not is_categorical
     array = array if is_numeric else np.asarray(values, dtype=object)
-    missing = np.flatnonzero(array != array if is_numeric else [_is_missing(value) for value in array])
+    missing = np.flatnonzero(array != array if is_numeric else [is_missing_label(value) for value in array])
     if missing.size:
         raise ValueError(
-            f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0); "
-            "fill them, or leave those samples out (on the command line with --drop-rows)."
+            f"The covariate {name!r} has {missing.size} missing value(s), first in row {missing[0]} (counted from 0), "
+            f"{quote(str(array[missing[0]]))}; fill them, or leave those samples out (on the command line with "
+            "--drop-rows)."
         )
     if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
         return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
@@ -432,15 +433,6 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"The covariate {name!r} contains infinity; replace it.")
     return CovariateColumn(name, numbers)
-
-
-def _is_missing(value: Any) -> bool:
-    """Return whether a value is None, NaN, pandas' NA or NaT, or blank text."""
-    if isinstance(value, str):
-        return not value.strip()
-    return (
-        value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, Real) and value != value)
-    )
 
 
 @dataclass(frozen=True, eq=False)

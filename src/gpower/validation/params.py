@@ -84,6 +84,8 @@ SOLVER_OPTIONS: dict[str, tuple[Any, ...]] = {
     "accumulate_dtype": (None, "float64"),
     **dict.fromkeys(("local_search", "acceleration"), (True, False)),
 }
+#: Parameters about how a fit is run, which do not change what is fitted.
+RUN_PARAMS = ("checkpoint", "resume", "memory_limit", "verbose", "warm_start")
 #: Parameters with a number for each component: its smallest value, the limit that it stays below, and the requirement.
 NUMBER_RANGES = {
     "gamma": (

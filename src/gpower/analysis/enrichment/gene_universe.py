@@ -12,11 +12,11 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from gpower._utils.arrays import Seed
+from gpower._utils.text import MISSING_GENE_WORDS
 from gpower.io.gmt import GeneSets
 
 __all__ = ["Universe"]
 
-_MISSING_GENE_NAMES = frozenset({"", "na", "nan", "n/a", "null", "none", "---", "-"})
 _DUPLICATE_SUFFIX_PATTERN = re.compile(r"(.+)\.\d+")  # `read_table` renames a second TP53 to TP53.1
 _MAX_LISTED_GENES = 3
 
@@ -149,7 +149,7 @@ def _build_match_keys(names: Sequence[str]) -> list[str]:
     distinct = set(folded)
 
     def get_key(name: str) -> str:
-        if name in _MISSING_GENE_NAMES:
+        if name in MISSING_GENE_WORDS:
             return ""
         numbered = _DUPLICATE_SUFFIX_PATTERN.fullmatch(name)
         return get_key(numbered[1]) if numbered and numbered[1] in distinct else name

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 import gpower
-from gpower._utils.text import format_names, format_percent
+from gpower._utils.text import format_names
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.models import load_model
@@ -45,7 +45,7 @@ def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 
 
 def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
     """Print the file, its components, and its options that are not defaults."""
-    from gpower.estimators.notebook import list_remarks
+    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_component_rows, list_remarks
 
     packages = (header.get("written_by") or {}).items()
     versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
@@ -54,9 +54,8 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
         model = load_model(path)
         names = "with names" if hasattr(model, "feature_names_in_") else "without names"
         print_line(console, f"{model.components_.shape[1]} variables {names}; {float(model.n_samples_):g} samples")
-        rows = [[str(value) for value in component.values()] for component in _describe_components(model, top)]
-        headings = ("component", "variables", "variance", "largest loadings")
-        print_rows(console, headings, rows, left=headings[3:], wrapped=headings)
+        rows = (map(str, row) for row in list_component_rows(model, top))
+        print_rows(console, COMPONENT_COLUMNS, rows, left=COMPONENT_COLUMNS[3:], wrapped=COMPONENT_COLUMNS)
         for line in (*describe_groups_used(model), *list_remarks(model)):
             print_line(console, line)
     elif "grid" in arrays:
@@ -70,12 +69,10 @@ def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arr
 
 
 def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
-    """Return number, cardinality, share of variance and names of the largest loadings of each component."""
-    shares = [format_percent(float(share)) for share in model.explained_variance_ratio_]
-    return [
-        {"component": j, "variables": len(loadings), "variance": share, "largest": format_names(list(loadings)[:top])}
-        for j, (loadings, share) in enumerate(zip(model.loadings(), shares, strict=True), 1)
-    ]
+    """Return the rows of the table of components by heading."""
+    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_component_rows
+
+    return [dict(zip(COMPONENT_COLUMNS, row, strict=True)) for row in list_component_rows(model, top)]
 
 
 def _find_changed_params(header: dict[str, Any]) -> dict[str, Any]:

@@ -121,7 +121,7 @@ def _list_coloured_plots(
             file += "_"
         files.add(file)
         ellipse = None if column.is_continuous else level
-        yield file, partial(plot_scores, model, X, labels={name: columns[name]}, ellipse=ellipse)
+        yield file, partial(plot_scores, model, X, color={name: columns[name]}, ellipse=ellipse)
 
 
 def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:

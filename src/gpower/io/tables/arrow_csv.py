@@ -12,8 +12,8 @@ import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
+from gpower._utils.text import MISSING_NUMBER_WORDS
 from gpower.io.tables.decompression import open_decompressed
-from gpower.io.tables.table import MISSING_MARKERS
 
 if TYPE_CHECKING:
     from gpower.io.tables.delimited import TextTableLayout
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Smallest file, in bytes, that is worth importing Arrow, and the most columns for which Arrow is faster.
 MIN_ARROW_BYTES, MAX_ARROW_COLUMNS = 1 << 24, 50_000
 _ARROW_BLOCK_BYTES = 1 << 24
-_NULL_SPELLINGS = [text for word in MISSING_MARKERS for text in (word, word.upper(), word.title())] + ["NaN"]
+_NULL_SPELLINGS = [text for word in MISSING_NUMBER_WORDS for text in (word, word.upper(), word.title())] + ["NaN"]
 
 
 def read_with_arrow(

@@ -21,10 +21,10 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
 from gpower._utils.messages import format_param
-from gpower._utils.text import make_names_unique, quote
+from gpower._utils.text import MISSING_NUMBER_WORDS, make_names_unique, quote
 from gpower.io.tables.arrow_csv import read_with_arrow
 from gpower.io.tables.decompression import MAX_BLANK_LINES, open_text
-from gpower.io.tables.table import MISSING_MARKERS, MissingCellError, Table, TableError, TableFile
+from gpower.io.tables.table import MissingCellError, Table, TableError, TableFile
 
 NumberedRow = tuple[int, list[str]]  # (line number, cells)
 
@@ -390,7 +390,7 @@ def _is_number_cell(cell: str) -> bool:
 
 def _is_missing_cell(cell: str) -> bool:
     """Return whether a cell is empty or a marker of a missing number, such as NA."""
-    return cell.strip().lower() in MISSING_MARKERS
+    return cell.strip().lower() in MISSING_NUMBER_WORDS
 
 
 def _is_text_cell(cell: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import format_names
+from gpower._utils.text import MISSING_GENE_WORDS, format_names
 from gpower.io.tables.decompression import open_text
 from gpower.io.tables.delimited import NumberedRow, split_tabbed_rows
 from gpower.io.tables.table import Table, TableError
@@ -26,7 +26,6 @@ _GENE_HEADINGS = (
     *("gene name", "gene_name", "ilmn_gene"),
 )
 _GENE_SEPARATORS = ("///", "|", ";", ",")  # between the genes of a probe that matches several
-_NO_GENE_MARKERS = frozenset({"", "---", "na", "n/a", "null", "none"})
 _REMARK_PREFIXES = ("!", "#", "^")
 _PLATFORM_END_MARK = "!platform_table_end"
 
@@ -79,7 +78,7 @@ def read_probe_genes(
             if len(cells) <= probe_index or not cells[probe_index]:
                 raise TableError(path, f"line {line} has no probe; the file seems cut off")
             gene = cells[gene_index] if len(cells) > gene_index else ""  # empty cells at the end are often not written
-            if gene.casefold() not in _NO_GENE_MARKERS and not any(mark in gene for mark in _GENE_SEPARATORS):
+            if gene.casefold() not in MISSING_GENE_WORDS and not any(mark in gene for mark in _GENE_SEPARATORS):
                 genes[cells[probe_index]] = gene
     if not genes:
         raise TableError(path, "no probe of the table has exactly one gene")

@@ -21,9 +21,6 @@ Matrix: TypeAlias = Any  # ndarray or scipy.sparse matrix: SciPy's classes have 
 Names = tuple[str, ...]
 ColumnSelectors = Sequence[int | str]  # by position from 0, or by heading
 
-#: Cells, in lower case, that mean a missing number.
-MISSING_MARKERS = frozenset({"", "na", "n/a", "n.a.", "n.d.", "nan", "null", "none", ".", "#n/a"})
-
 
 class TableError(FileError):
     """A file that is not the expected table; the message is one sentence that begins with the path.

@@ -292,7 +292,7 @@ class Container(ABC):
         or None, is on the host, and `total_weight` is its sum or the number of samples.
         """
         mean = self.weighted_sums(weight) / total_weight
-        return ColumnMoments(mean, self.deviation_norms(mean, weight), 1.0)
+        return ColumnMoments(mean, self.deviation_norms(mean, weight), 2.0)  # the means come first
 
     def deviation_norms(self, mean: Array, weight: Array | None = None) -> Array:
         """Compute ‖√w∘(x − mean)‖ of every column, (n_features,), in float64, without cancellation.

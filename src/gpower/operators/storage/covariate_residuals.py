@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, take_rows, to_host
-from gpower.operators.storage.base import ColumnMoments, Container, NonFiniteEntry
-from gpower.operators.storage.dense import DenseMatrix
+from gpower._utils.forwarding import forward
+from gpower.operators.storage.base import ColumnMoments, Container
 
 #: Relative difference up to which weights are those of the constructor: squares of their roots have rounding errors.
 SAME_WEIGHT_TOLERANCE = 1e-5
@@ -70,6 +70,16 @@ class ResidualMatrix(Container):
            [2., 3.]])
     """
 
+    # These members are those of X: the covariates are small and finite.
+    max_cached_columns = forward("base.max_cached_columns")
+    max_gram_columns = forward("base.max_gram_columns")
+    should_use_covariance = forward("base.should_use_covariance")
+    column_read_share = forward("base.column_read_share")
+    row_read_share = forward("base.row_read_share")
+    to_backend = forward("base.to_backend")
+    wrap_array = forward("base.wrap_array")
+    find_non_finite = forward("base.find_non_finite")
+
     def __init__(self, base: Container, F: Array, B: Array | None = None, sample_weight: Array | None = None) -> None:
         self.base = base
         self.shape, self.dtype = base.shape, base.dtype
@@ -110,41 +120,6 @@ class ResidualMatrix(Container):
         F = F.astype(np.float64)
         total = self.shape[0] if weight is None else float(np.sum(to_host(weight), dtype=np.float64))
         return CovariateSums(np.sum(F, axis=0), F.T @ self.F.astype(np.float64), cross, total)
-
-    @property
-    def max_cached_columns(self) -> int:
-        """Return the number of columns of the base that may be gathered at once."""
-        return self.base.max_cached_columns
-
-    @property
-    def max_gram_columns(self) -> int:
-        """Return the largest number of columns whose Gram matrix takes little memory."""
-        return self.base.max_gram_columns
-
-    @property
-    def should_use_covariance(self) -> bool:
-        """Return whether the covariance should replace the base."""
-        return self.base.should_use_covariance
-
-    def column_read_share(self, idx: Array) -> float:
-        """Return the share of the base that is read to gather some columns."""
-        return self.base.column_read_share(idx)
-
-    def row_read_share(self, idx: Array) -> float:
-        """Return the share of the base that is read to gather some rows."""
-        return self.base.row_read_share(idx)
-
-    def to_backend(self, values: Array) -> Array:
-        """Return a small array where X is, host or device, without a copy if it is there already."""
-        return self.base.to_backend(values)
-
-    def wrap_array(self, A: Array) -> DenseMatrix:
-        """Return the container of an array of gathered columns."""
-        return self.base.wrap_array(A)
-
-    def find_non_finite(self, is_suspected: bool, allow_nan: bool) -> NonFiniteEntry | None:
-        """Return the first entry of the base that is not finite; the covariates are finite."""
-        return self.base.find_non_finite(is_suspected, allow_nan)
 
     def prepare(self, double_sums: bool) -> ResidualMatrix:
         """Return the residuals of the base as it is used in a fit, with the same covariates and coefficients."""

@@ -54,11 +54,11 @@ def get_current_client() -> Client:
         return None
 
 
-def connect_to_cluster(address: str, timeout: float | None = None) -> Client:
-    """Return a client of the cluster at an address, which later fits use; `timeout` is in seconds."""
+def connect_to_cluster(address: str) -> Client:
+    """Return a client of the cluster at an address, which later fits use."""
     distributed = import_optional("distributed", "dask", "A cluster needs dask and")
     try:
-        return distributed.Client(address, timeout=CONNECT_TIMEOUT_SECONDS if timeout is None else timeout)
+        return distributed.Client(address, timeout=CONNECT_TIMEOUT_SECONDS)
     except OSError as error:
         raise ClusterError(f"No Dask scheduler answers at {address} ({error}).") from None
 
