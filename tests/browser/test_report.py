@@ -287,7 +287,7 @@ def test_doubts_are_above_everything_else(open_page, tmp_path):
     page = open_page(html_report(model, X, tmp_path / "report.html", results=[stability, test]))
     doubts = page.locator("#doubts li").all_inner_texts()
     assert any(doubt.startswith("Components 1, 2 are unstable: ") for doubt in doubts)
-    assert any(doubt.startswith("Component 1 may be chance: ") for doubt in doubts)
+    assert any(doubt.startswith("Components 1, 2 may be chance: ") for doubt in doubts)
     assert page.locator("#doubts").bounding_box()["y"] < page.locator("#components").bounding_box()["y"]
 
 

@@ -183,7 +183,7 @@ class TestChosenNumbers:
         choice = chosen.cardinality_choice_
         assert f"note: {choice}." in result.stderr
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
-            others = f"{first} to {last}" if first < last else "no other"
+            others = f"{first} to {last}" if first < last else "no other tried"
             assert f"{number} ({others} would do as well)" in choice
         assert "were chosen by cross-validation in 3 folds: they have the largest variance explained" in choice
         assert model.cardinality_choice_ == choice
