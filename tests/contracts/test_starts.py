@@ -338,6 +338,17 @@ def test_scores_of_columns_are_sums_over_all_pairs():
         np.testing.assert_allclose(found, np.maximum(squares - threshold, 0).sum(axis=0)[:12], atol=1e-12)
 
 
+@pytest.mark.parametrize("place", [0, 150, 392])
+def test_a_module_anywhere_in_a_standardised_table_is_found_from_the_scores_of_a_quarter(monkeypatch, place):
+    monkeypatch.setattr(column_screening, "MAX_CORRELATIONS", 400 * 100)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((80, 400))
+    A[:, place : place + 8] += 2 * rng.standard_normal((80, 1))
+    operator, _ = as_operator(A / A.std(axis=0))
+    first = screen_columns(operator, 20.0, np.ones(400, bool), 10)[0]
+    assert place <= first < place + 8
+
+
 def test_columns_of_a_part_of_the_samples_have_the_norms_of_all():
     A = np.random.default_rng(6).standard_normal((500, 12000)).astype(np.float32) * np.linspace(0.1, 3, 12000)
     operator, _ = as_operator(A)

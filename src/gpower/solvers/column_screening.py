@@ -50,6 +50,9 @@ from gpower.solvers.ascent import Callback, maximize
 #: columns. Only half of them are computed, so that twice as many columns are scored at that cost. With half of this
 #: limit, fits of 2 of 60 standardised 250 × 6000 tables with a planted module end 6 and 11 % below the best.
 MAX_PRODUCT_COLUMNS = 4000
+#: Largest number of correlations that are computed, some seconds of work; it limits tables with fewer than about a
+#: thousandth as many samples as variables.
+MAX_CORRELATIONS = 1 << 32
 #: Largest number of samples in the subset; the standard error of a correlation is then 0.03.
 MAX_SCREENING_SAMPLES = 1000
 #: Smallest number of samples that distinguishes a module from noise. If the columns are too many for
@@ -78,6 +81,8 @@ MAX_SHORTLIST_ENTRIES = 1 << 25
 #: Largest number of correlations of the starts that make their steps together: 8 MB in single precision. An ascent has
 #: four arrays of that size.
 MAX_BATCH_ENTRIES = 1 << 21
+#: The fractional parts of its multiples are spread evenly over the unit interval.
+GOLDEN_RATIO = (1 + math.sqrt(5)) / 2
 #: Number of columns at which the threshold of the screening is computed, and how many of them, the best, decide it.
 N_THRESHOLD_COLUMNS, N_BEST_THRESHOLD_COLUMNS = 64, 8
 #: Largest number of their correlations with all columns that are computed at once, 4 MB in single precision.
@@ -225,11 +230,24 @@ def _score_column_correlations(operator: Operator, threshold: float, norms: Arra
         return scores
     order = argsort_descending(norms, SCORE_DECIMALS)
     order = order[norms[order] > 0]  # zero columns score zero
-    n_scored = int(min(order.size, MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES / operator.shape[0]))
+    n_affordable = min(MAX_PRODUCT_COLUMNS * MAX_SCREENING_SAMPLES // operator.shape[0], MAX_CORRELATIONS // order.size)
+    if n_affordable < order.size:
+        order = _spread_ties(order, norms)
+    n_scored = min(order.size, n_affordable)
     excess = _sum_excess_correlations(operator, order, threshold, norms[order] ** 2, n_scored)
     scores = np.zeros(n)
     scores[order[:n_scored]] = excess
     return scores
+
+
+def _spread_ties(order: Array, norms: Array) -> Array:
+    """Return the columns `order`, sorted by decreasing norm, with equal norms in an order that skips through the table.
+
+    A part of the columns of a standardised table is then spread over all of it, so that every module is likely to be
+    represented. `norms`, (n,), are on the host.
+    """
+    levels = np.round(norms[order] / norms[order[0]], SCORE_DECIMALS)
+    return order[np.lexsort((order * GOLDEN_RATIO % 1, -levels))]
 
 
 def _sum_excess_correlations(
