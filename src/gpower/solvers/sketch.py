@@ -171,7 +171,8 @@ class Sketch:
 def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomState) -> Sketch:
     """Return a sketch of a matrix, usually in single precision, or the matrix in host memory if it has few samples.
 
-    A sketch has `n_components` + OVERSAMPLING rows, or fewer for a smaller matrix. One number is drawn from `rng`. The
+    A sketch has `n_components` + OVERSAMPLING rows, or fewer for a smaller matrix. If these are as many as the matrix
+    has, the sketch is a rotation of the matrix and is returned instead of it. One number is drawn from `rng`. The
     matrix has at least one positive column norm; it may be on a device, the sketch is on the host.
     """
     n, rows = operator.shape[1], n_components + OVERSAMPLING
@@ -182,12 +183,13 @@ def make_sketch(operator: Operator, n_components: int, rng: np.random.RandomStat
         _apply_power_iteration(operator, T)
     projected = _make_projected_sketch(operator, T)
     del T  # as large as the sketch, which may have its memory
-    if not operator.has_samples or operator.shape[0] > max(MAX_UNSKETCHED_SAMPLES, 2 * rows):
+    p = operator.shape[0]
+    if not operator.has_samples or p > max(MAX_UNSKETCHED_SAMPLES, 2 * rows) or p == projected.matrix.shape[0]:
         return projected
     scale, dtype = projected.scale, projected.matrix.dtype
     norms = to_host(operator.column_norms).astype(np.float64) / scale
     unshared = norms**2 - projected.matrix.column_norms.astype(np.float64) ** 2
-    A = np.empty((operator.shape[0], n), dtype, order="F")
+    A = np.empty((p, n), dtype, order="F")
     step = n if operator.is_remote else GRAM_BLOCK_ROWS
     for start in range(0, n, step):
         columns = np.arange(start, min(start + step, n))
@@ -362,7 +364,7 @@ class SketchSolution(NamedTuple):
 
     `units` have loadings, (n, 1), on all n columns of `matrix`, the sketch: on the host, usually in single precision.
     `max_columns` is the largest useful number of columns in the working set of a component. `screened` is the sketch if
-    it hides no component of similar variance, else the matrix itself.
+    it is smaller than the matrix and hides no component of similar variance, else the matrix itself.
     """
 
     units: tuple[ComponentResult, ...]
@@ -407,7 +409,8 @@ def solve_on_sketch(operator: Operator, spec: FitSpec, rng: np.random.RandomStat
     max_columns = max(MIN_WORKING_SET, int(COLUMNS_PER_ACTIVE * max(sizes)))
     embedded = tuple(unit.embed(columns, sketch.matrix) for unit in units)
     least_objective = min(float(unit.objective[0]) for unit in units)
-    shows_best = least_objective > MIN_SHOWN_RATIO * sketch.hidden_variance
+    # A sketch that hides nothing is as large as the matrix.
+    shows_best = 0 < MIN_SHOWN_RATIO * sketch.hidden_variance < least_objective
     screened = (sketch.projected_matrix or sketch.matrix) if shows_best else operator
     return SketchSolution(embedded, sketch.matrix, max_columns, screened)
 
