@@ -298,9 +298,7 @@ class TestText:
         X = DATA.X.copy()
         X[::7, ::11] = np.nan
         found = collect_fit(X, missing="impute")
-        sentence = (
-            f"{np.isnan(X).sum()} of 9,000 values (1.4 %) were missing and were filled by a model of means"
-        )
+        sentence = f"{np.isnan(X).sum()} of 9,000 values (1.4 %) were missing and were filled by a model of means"
         assert sentence in summarize_content(found)[0]
         assert sentence in describe(found)
         assert collect().n_missing == 0
