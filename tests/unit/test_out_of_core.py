@@ -185,11 +185,6 @@ def test_a_path_from_blocks_is_the_path_of_the_array():
     np.testing.assert_allclose(found.explained_variance_ratio, expected.explained_variance_ratio, rtol=1e-6)
 
 
-def test_a_fit_repeats_to_the_last_digit():
-    fits = [GPower(2, cardinality=20, memory_limit=LIMIT).fit(make_store(X)) for _ in range(2)]
-    np.testing.assert_array_equal(fits[0].components_, fits[1].components_)
-
-
 def fail_at_row_60(lo, hi):
     if lo >= 60:
         raise OSError("bad sector")

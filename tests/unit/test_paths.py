@@ -386,20 +386,6 @@ def test_standardised_data_of_equal_norms_are_distinguished():
         sparsity_path(second, covariance="precomputed", cardinalities=[2, 5, 7], resume=earlier)
 
 
-# --- bounds on the cardinality ---
-
-
-@pytest.mark.parametrize("options", [{}, {"positive": True}, {"method": "block", "n_components": 2, "mu": [3.0, 1.0]}])
-@pytest.mark.parametrize("penalty", ["l1", "l0"])
-def test_no_solution_has_more_variables_than_gamma_allows(penalty, options):
-    X = table(2, 15, 40)
-    path = sparsity_path(X, gammas=np.linspace(0, 0.95, 6), penalty=penalty, **options)
-    norms = np.linalg.norm(X - X.mean(axis=0), axis=0) * options.get("mu", [1.0])[0]
-    norms = norms if penalty == "l1" else norms**2
-    bound = [np.count_nonzero(norms > gamma * (1 + 1e-12)) for gamma in path.gamma[:, 0]]
-    assert np.all(path.cardinality[:, 0] <= bound)
-
-
 # --- warnings ---
 
 

@@ -12,7 +12,7 @@ from tests.fuzz.fits import adjusted_variances, check_fit
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.operators import as_operator
-from gpower.operators.explained_variance import Scores, adjusted_variance, compute_captured_share, cumulative_variance
+from gpower.operators.explained_variance import Scores, adjusted_variance, cumulative_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -206,20 +206,6 @@ def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
     model = GPower(4, cardinality=1, scale=True, deflation="orthogonalized").fit(X)
     A = (X - model.mean_) / model.scale_
     np.testing.assert_allclose(adjusted_variance(A, model.components_.T) / 19, model.explained_variance_, rtol=1e-9)
-
-
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])
-def test_the_captured_share_is_that_of_the_projection_on_the_loadings(convert):
-    rng = np.random.default_rng(0)
-    X = np.where(rng.random((30, 7)) < 0.6, rng.standard_normal((30, 7)) + 1, 0.0)
-    mean, scale = X.mean(axis=0), X.std(axis=0)
-    A = (X - mean) / scale
-    Z = rng.standard_normal((7, 3))
-    Q = np.linalg.qr(Z)[0]
-    expected = np.sum((A @ Q) ** 2) / np.sum(A**2)
-    assert compute_captured_share(convert(X), Z, mean, scale) == pytest.approx(expected)
-    assert compute_captured_share(convert(X), Z, mean, scale, total=2 * np.sum(A**2)) == pytest.approx(expected / 2)
-    assert compute_captured_share(np.zeros((4, 7)), Z, np.zeros(7), np.ones(7)) == 0
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])

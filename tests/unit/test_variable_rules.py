@@ -5,7 +5,6 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from sklearn.base import clone
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 from tests.optional_packages import OptionalPackage
@@ -17,7 +16,6 @@ from gpower.penalties.support_rules import SupportRules
 from gpower.solvers.group_swaps import find_better_groups
 from gpower.validation.variable_rules import VariableRules
 
-da = OptionalPackage("dask.array")
 pd = OptionalPackage("pandas")
 
 NAMES = [f"gene{j}" for j in range(12)]
@@ -62,16 +60,6 @@ class TestExactCardinality:
             GPower(2, cardinality=3, solver=Solver(how), **rules).fit(make_table(1)) for how in ("working_set", "full")
         ]
         np.testing.assert_allclose(found[0].explained_variance_, found[1].explained_variance_, rtol=1e-6)
-
-    @EACH_RULE
-    def test_every_container_gives_the_same_answer(self, rules, tmp_path):
-        X = np.asfortranarray(make_table(2))
-        np.save(tmp_path / "X.npy", X)
-        expected = np.abs(GPower(2, cardinality=3, **rules).fit(X).components_)
-        for data in (sp.csr_array(X), tmp_path / "X.npy", da.from_array(X, chunks=(10, 12)), np.cov(X.T)):
-            covariance = "precomputed" if np.shape(data) == (12, 12) else None
-            model = GPower(2, cardinality=3, covariance=covariance, **rules).fit(data)
-            np.testing.assert_allclose(np.abs(model.components_), expected, atol=1e-6)
 
     def test_lists_give_components_a_place_of_their_own(self):
         X = make_table(3) * np.r_[9.0, np.full(5, 5.0), np.ones(6)]
@@ -463,13 +451,6 @@ class TestOtherFunctions:
         chosen = stability_selection(make_table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
-
-    def test_stability_of_variables_by_name(self):
-        options = {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
-        named = stability_selection(make_frame(4), include=["gene7"], exclude=["gene2"], **options)
-        by_column = stability_selection(make_table(4), include=[7], exclude=[2], **options)
-        np.testing.assert_array_equal(named.frequency, by_column.frequency)
-        assert named.frequency[0, [7, 2]].tolist() == [1, 0]
 
     def test_the_groups_of_a_component_by_their_labels(self):
         X = make_table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
