@@ -216,3 +216,17 @@ def test_selections_are_rearranged_only_where_costs_differ():
         for each in found:
             assert rules.group_costs[each, 0].sum() <= 3.0 * (1 + 1e-9)
             assert np.all(each >= rules.required[:, 0])
+
+
+def test_no_swap_improves_the_component_after_a_local_search():
+    improved = 0
+    for seed in range(10):
+        A = np.random.default_rng(seed).standard_normal((15, 12))
+        S, operator = A.T @ A, as_operator(A, center=False, reduce_tall=False)[0]
+        problem = Problem(operator, Cardinality(np.array([3])), np.ones(1), Stiefel())
+        result = ascend(problem, problem.feasible_set.make_point(A[:, [seed]]), AscentSettings())
+        support = np.flatnonzero(problem.penalty.evaluate(result.point.C)[1][:, 0])
+        found = np.flatnonzero(local_search.refit_and_swap(problem, [result], AscentSettings(), True).Z[:, 0])
+        assert set(swap_search(S, found)) == set(found)
+        improved += largest_eigenvalue(S, found) > largest_eigenvalue(S, support) * (1 + 1e-6)
+    assert improved >= 3

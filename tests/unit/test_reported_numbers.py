@@ -12,7 +12,7 @@ from tests.fuzz.fits import adjusted_variances, check_fit
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.operators import as_operator
-from gpower.operators.explained_variance import Scores, adjusted_variance, cumulative_variance
+from gpower.operators.explained_variance import Scores, adjusted_variance, compute_captured_share, cumulative_variance
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -206,6 +206,17 @@ def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
     model = GPower(4, cardinality=1, scale=True, deflation="orthogonalized").fit(X)
     A = (X - model.mean_) / model.scale_
     np.testing.assert_allclose(adjusted_variance(A, model.components_.T) / 19, model.explained_variance_, rtol=1e-9)
+
+
+def test_the_captured_share_is_that_of_the_projection_on_the_loadings():
+    rng = np.random.default_rng(0)
+    X, Z = rng.standard_normal((30, 7)) + 1, rng.standard_normal((7, 3))
+    mean, scale = X.mean(axis=0), X.std(axis=0)
+    total = 30 * 7
+    expected = np.sum(((X - mean) / scale @ np.linalg.qr(Z)[0]) ** 2) / total
+    assert compute_captured_share(X, Z, mean, scale) == pytest.approx(expected)
+    assert compute_captured_share(X, Z, mean, scale, total=2 * total) == pytest.approx(expected / 2)
+    assert compute_captured_share(np.zeros((4, 7)), Z, np.zeros(7), np.ones(7)) == 0
 
 
 @pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])
