@@ -119,9 +119,6 @@ class TestIncludedWithoutALoading:
         with pytest.warns(GPowerWarning, match="include asks for 'down' in component 1"):
             GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
 
-    def test_a_variable_with_a_loading_raises_no_warning(self):
-        assert not GPower(2, cardinality=3, include=[0]).fit(make_table(1)).warnings_.size
-
 
 class TestPenalised:
     @pytest.mark.parametrize("seed", range(4))
