@@ -32,11 +32,9 @@ def open_page(browser):
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)  # long enough for a busy machine
-        page.on(
-            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
-        )
+        page.on("console", lambda line: line.type in ("error", "warning") and problems.append(line.text))
         page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("request", lambda request: None if request.url.startswith(OURS) else problems.append(request.url))
+        page.on("request", lambda request: request.url.startswith(OURS) or problems.append(request.url))
         page.goto(file.as_uri())
         if ready:
             page.wait_for_selector("html[data-ready]")
@@ -64,17 +62,8 @@ def case(tmp_path_factory):
     stability = stability_selection(data.X, **options, n_subsamples=10)
     test = component_test(data.X, 4, cardinality=6, n_permutations=40)
     sets = enrich(model, data.gene_sets, genes=data.feature_names)
-    names = {"sample_names": data.sample_names, "feature_names": data.feature_names}
     file = tmp_path_factory.mktemp("pages") / "report.html"
-    html_report(
-        model, data.X, file, metadata=metadata, **names, results=[path, stability, test, sets], title="A report"
-    )
-    content = {
-        "model": model,
-        "data": data,
-        "scores": scores,
-        "metadata": metadata,
-        "path": path,
-        "stability": stability,
-    }
-    return content | {"test": test, "sets": sets, "file": file, "names": names}
+    names = {"sample_names": data.sample_names, "feature_names": data.feature_names, "title": "A report"}
+    html_report(model, data.X, file, metadata=metadata, results=[path, stability, test, sets], **names)
+    results = {"model": model, "scores": scores, "path": path, "stability": stability}
+    return results | {"data": data, "metadata": metadata, "file": file}

@@ -13,13 +13,9 @@ import os
 import sys
 import traceback
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
 from tests.unit.test_covariates import CONTAINERS, residualize, to_array
 
 from gpower import GPower

@@ -22,12 +22,16 @@ import traceback
 import warnings
 import zipfile
 from collections import Counter, defaultdict
-from importlib.util import find_spec
 from pathlib import Path
 
+import anndata
+import h5py
 import numpy as np
+import openpyxl
+import pandas as pd
 import scipy.io
 import scipy.sparse as sp
+import zarr
 
 from gpower import GPower, GPowerCV, SparsityPath, sparsity_path
 from gpower._utils.files import FileError
@@ -35,7 +39,6 @@ from gpower.datasets import read_gmt, read_probe_genes, read_table
 from gpower.io.stores.matrix_source import read_source_block
 from gpower.io.stores.open import open_source
 
-SHORT, LONG = 2_000, 40_000
 PATIENCE = 60.0  # seconds that one file may take
 MEMORY = 6 << 30  # bytes of address space in addition to the packages, because a damaged header may request any size
 MOST_GROWN = 1 << 30  # bytes that reading a file of some kilobytes may take
@@ -48,34 +51,33 @@ OPTIONS = {"n_components": 2, "cardinality": 3}
 # ---- healthy files, by kind: each function writes one into a folder and gives its path
 
 
-def text(folder, suffix, separator=",", pack=None):
-    lines = [separator.join(["id", *GENES])]
-    lines += [separator.join([f"s{i}", *(f"{value:.4f}" for value in row)]) for i, row in enumerate(X)]
-    content = "\n".join(lines).encode()
-    path = folder / f"x{suffix}"
-    path.write_bytes(pack(content) if pack else content)
+def write(path, *lines, pack=bytes):
+    path.write_bytes(pack("\n".join(lines).encode()))
     return path
+
+
+def rows(name, separator="\t"):
+    """Return a line for each row of the table, after its name."""
+    return [separator.join([name.format(i), *(f"{value:.4f}" for value in row)]) for i, row in enumerate(X)]
+
+
+def text(folder, suffix, separator=",", pack=bytes):
+    heading = separator.join(["id", *GENES])
+    return write(folder / f"x{suffix}", heading, *rows("s{}", separator), pack=pack)
 
 
 def series_matrix(folder):
-    lines = ['!Series_title\t"Made up"', "!series_matrix_table_begin", "\t".join(['"ID_REF"', *map(repr, GENES)])]
-    lines += ["\t".join([f'"{i}_at"', *(f"{value:.4f}" for value in row)]) for i, row in enumerate(X)]
-    path = folder / "GSE0_series_matrix.txt"
-    path.write_text("\n".join([*lines, "!series_matrix_table_end", ""]))
-    return path
+    heading = "\t".join(['"ID_REF"', *map(repr, GENES)])
+    lines = ["!series_matrix_table_begin", heading, *rows('"{}_at"'), "!series_matrix_table_end", ""]
+    return write(folder / "GSE0_series_matrix.txt", '!Series_title\t"Made up"', *lines)
 
 
 def gct(folder):
-    lines = ["#1.2", "12\t6", "\t".join(["Name", "Description", *GENES])]
-    lines += ["\t".join([f"{i}_at", "made up", *(f"{value:.4f}" for value in row)]) for i, row in enumerate(X)]
-    path = folder / "x.gct"
-    path.write_text("\n".join(lines))
-    return path
+    heading = "\t".join(["Name", "Description", *GENES])
+    return write(folder / "x.gct", "#1.2", "12\t6", heading, *rows("{}_at\tmade up"))
 
 
 def workbook(folder):
-    import openpyxl
-
     book = openpyxl.Workbook()
     for row in [GENES, *X.tolist()]:
         book.active.append(row)
@@ -84,90 +86,42 @@ def workbook(folder):
 
 
 def gmt(folder):
-    path = folder / "sets.gmt"
-    path.write_text("A\tmade up\tgene0\tgene1\nB\t\tgene2\tgene3\tgene4\n")
-    return path
+    return write(folder / "sets.gmt", "A\tmade up\tgene0\tgene1", "B\t\tgene2\tgene3\tgene4", "")
 
 
 def platform(folder):
-    path = folder / "GPL0.annot"
-    path.write_text("^Annotation\n#ID = probe\nID\tGene symbol\n1_at\tTP53\n2_at\tA///B\n3_at\tBRCA1\n")
-    return path
+    probes = ["1_at\tTP53", "2_at\tA///B", "3_at\tBRCA1", ""]
+    return write(folder / "GPL0.annot", "^Annotation", "#ID = probe", "ID\tGene symbol", *probes)
 
 
-def npy(folder, array):
-    np.save(folder / "x.npy", array)
-    return folder / "x.npy"
+def saved(name, save):
+    """Return a function that saves something under a name in a folder and returns its path."""
+
+    def save_in(folder):
+        save(folder / name)
+        return folder / name
+
+    return save_in
 
 
-def npz(folder):
-    np.savez_compressed(folder / "x.npz", X=X, genes=GENES)
-    return folder / "x.npz"
-
-
-def sparse(folder, kind):
-    sp.save_npz(folder / "x.npz", COUNTS.asformat(kind))
-    return folder / "x.npz"
-
-
-def matrix_market(folder, matrix, suffix=".mtx", **options):
+def matrix_market(folder, matrix, suffix=".mtx", pack=bytes, **options):
     stream = io.BytesIO()
     scipy.io.mmwrite(stream, matrix, **options)
-    path = folder / f"x{suffix}"
-    path.write_bytes(gzip.compress(stream.getvalue()) if suffix.endswith(".gz") else stream.getvalue())
-    return path
-
-
-def parquet(folder):
-    import pandas
-
-    pandas.DataFrame(X, columns=GENES).to_parquet(folder / "x.parquet", row_group_size=5)
-    return folder / "x.parquet"
+    return write(folder / f"x{suffix}", stream.getvalue().decode(), pack=pack)
 
 
 def hdf5(folder):
-    import h5py
-
     with h5py.File(folder / "x.h5", "w") as file:
         file.create_dataset("X", data=X, chunks=(5, 6), compression="gzip")
     return folder / "x.h5"
 
 
 def annotated(folder, suffix):
-    import anndata
-
     adata = anndata.AnnData(COUNTS.copy())
     adata.var_names = GENES
     path = folder / f"x{suffix}"
     adata.write_h5ad(path) if suffix == ".h5ad" else adata.write_zarr(path)
     return path
-
-
-def zarr_array(folder):
-    import zarr
-
-    zarr.save_array(str(folder / "x.zarr"), X)
-    return folder / "x.zarr"
-
-
-def model(folder):
-    GPower(**OPTIONS).fit(X).save(folder / "model.npz")
-    return folder / "model.npz"
-
-
-def chosen(folder):
-    GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(folder / "cv.npz")
-    return folder / "cv.npz"
-
-
-def walked(folder):
-    sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save(folder / "path.npz")
-    return folder / "path.npz"
-
-
-def checkpoint(folder):
-    GPower(**OPTIONS, checkpoint=folder / "fit.npz").fit(X)
-    return folder / "fit.npz"
 
 
 # ---- the reader of each kind
@@ -185,11 +139,15 @@ def use_model(path, kind=GPower):
     return answer
 
 
+def walk(**options):
+    return sparsity_path(X, n_components=1, cardinalities=[1, 3, 6], **options)
+
+
 def use_path(path):
     found = SparsityPath.load(path)
     found.columns()
     scores = [solution.transform(X) for solution in found]
-    sparsity_path(X, n_components=1, cardinalities=[1, 3, 6], resume=found)
+    walk(resume=found)
     return scores
 
 
@@ -199,6 +157,7 @@ def use_checkpoint(path):
     return resumed.components_
 
 
+PARQUET = saved("x.parquet", lambda path: pd.DataFrame(X, columns=GENES).to_parquet(path, row_group_size=5))
 KINDS = {
     "csv": (lambda folder: text(folder, ".csv"), read_table),
     "tsv": (lambda folder: text(folder, ".tsv", "\t"), read_table),
@@ -209,28 +168,32 @@ KINDS = {
     "gct": (gct, read_table),
     "gene sets": (gmt, read_gmt),
     "platform": (platform, read_probe_genes),
-    "npy": (lambda folder: npy(folder, X), read_table),
-    "npy in blocks": (lambda folder: npy(folder, np.asfortranarray(X)), use_source),
-    "npz": (npz, read_table),
+    "npy": (saved("x.npy", lambda path: np.save(path, X)), read_table),
+    "npy in blocks": (saved("x.npy", lambda path: np.save(path, np.asfortranarray(X))), use_source),
+    "npz": (saved("x.npz", lambda path: np.savez_compressed(path, X=X, genes=GENES)), read_table),
     **{
-        f"npz {kind}": (lambda folder, kind=kind: sparse(folder, kind), read_table)
+        f"npz {kind}": (saved("x.npz", lambda path, kind=kind: sp.save_npz(path, COUNTS.asformat(kind))), read_table)
         for kind in ("csr", "csc", "coo", "bsr", "dia")
     },
     "mtx": (lambda folder: matrix_market(folder, COUNTS), read_table),
     "mtx dense": (lambda folder: matrix_market(folder, X), read_table),
     "mtx pattern": (lambda folder: matrix_market(folder, COUNTS, field="pattern"), read_table),
-    "mtx.gz": (lambda folder: matrix_market(folder, COUNTS, ".mtx.gz"), read_table),
-    "parquet": (parquet, read_table),
-    "parquet in blocks": (parquet, use_source),
+    "mtx.gz": (lambda folder: matrix_market(folder, COUNTS, ".mtx.gz", gzip.compress), read_table),
+    "parquet": (PARQUET, read_table),
+    "parquet in blocks": (PARQUET, use_source),
     "HDF5": (hdf5, use_source),
     "h5ad": (lambda folder: annotated(folder, ".h5ad"), use_source),
-    "zarr": (zarr_array, use_source),
+    "zarr": (saved("x.zarr", lambda path: zarr.save_array(str(path), X)), use_source),
     "AnnData in zarr": (lambda folder: annotated(folder, ".zarr"), use_source),
-    "model": (model, use_model),
-    "cross-validated model": (chosen, lambda path: use_model(path, GPowerCV)),
-    "path": (walked, use_path),
-    "checkpoint": (checkpoint, use_checkpoint),
-} | ({"xlsx": (workbook, read_table)} if find_spec("openpyxl") else {})
+    "model": (saved("model.npz", GPower(**OPTIONS).fit(X).save), use_model),
+    "cross-validated model": (
+        saved("cv.npz", GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save),
+        lambda path: use_model(path, GPowerCV),
+    ),
+    "path": (saved("path.npz", walk().save), use_path),
+    "checkpoint": (saved("fit.npz", lambda path: GPower(**OPTIONS, checkpoint=path).fit(X)), use_checkpoint),
+    "xlsx": (workbook, read_table),
+}
 
 
 # ---- damage
@@ -263,24 +226,25 @@ def removed(rng, content):
     return content[:lo] + content[hi:]
 
 
-def misnumbered(rng, content):
-    """Replace a number written in digits (a size, an index, a version) by another one."""
-    found = list(re.finditer(rb"\d+", content))
+def replace_match(rng, pattern, others, content):
+    """Return content with one match of a pattern replaced, or with flipped bits if there is none."""
+    found = list(re.finditer(pattern, content))
     if not found:
         return flipped(rng, content)
     at = found[rng.integers(len(found))]
-    other = [b"0", b"-1", b"99999999999", b"4294967296", b"18446744073709551616", b"1e999", b"nan", b"7", b""]
-    return content[: at.start()] + other[rng.integers(len(other))] + content[at.end() :]
+    return content[: at.start()] + others[rng.integers(len(others))] + content[at.end() :]
+
+
+def misnumbered(rng, content):
+    """Replace a number written in digits (a size, an index, a version) by another one."""
+    others = [b"0", b"-1", b"99999999999", b"4294967296", b"18446744073709551616", b"1e999", b"nan", b"7", b""]
+    return replace_match(rng, rb"\d+", others, content)
 
 
 def mistyped(rng, content):
     """Replace or remove a word of a header."""
-    found = list(re.finditer(rb"[A-Za-z_]{3,}", content))
-    if not found:
-        return flipped(rng, content)
-    at = found[rng.integers(len(found))]
-    other = [b"null", b"[]", b"{}", b"__init__", b"transform", b"\x1b[31m", b"A" * 100_000, b"<M8[ns]", b"|O", b"real"]
-    return content[: at.start()] + other[rng.integers(len(other))] + content[at.end() :]
+    others = [b"null", b"[]", b"{}", b"__init__", b"transform", b"\x1b[31m", b"A" * 100_000, b"<M8[ns]", b"|O", b"real"]
+    return replace_match(rng, rb"[A-Za-z_]{3,}", others, content)
 
 
 DAMAGES = (cut, flipped, overwritten, repeated, removed, misnumbered, mistyped)
@@ -374,7 +338,13 @@ def limit_memory():
     resource.setrlimit(resource.RLIMIT_AS, (used + MEMORY, used + MEMORY))
 
 
-def run_batch(seed, first, last):
+def run_case(rng, kind, use, path, expected):
+    """Return the outcome of reading a file after damage."""
+    damage(rng, path)
+    return outcome(use, path)
+
+
+def run_batch(run_case, seed, first, last):
     """Run the cases first to last − 1, and print a line of JSON when each starts and ends."""
     warnings.simplefilter("ignore")
     limit_memory()
@@ -386,22 +356,23 @@ def run_batch(seed, first, last):
             if kind not in healthy:
                 place = Path(folder, kind.replace(" ", "-"))
                 place.mkdir()
-                healthy[kind] = make(place)
-                use(healthy[kind])
+                path = make(place)
+                healthy[kind] = path, use(path)
             print(json.dumps([case, kind, None]), flush=True)
+            source, expected = healthy[kind]
             place = Path(folder, f"case-{case}")
             place.mkdir()
-            path = place / healthy[kind].name
-            (shutil.copytree if healthy[kind].is_dir() else shutil.copy)(healthy[kind], path)
-            damage(np.random.default_rng([seed, case]), path)
-            print(json.dumps([case, kind, outcome(use, path)]), flush=True)
+            path = place / source.name
+            (shutil.copytree if source.is_dir() else shutil.copy)(source, path)
+            end = run_case(np.random.default_rng([seed, case]), kind, use, path, expected)
+            print(json.dumps([case, kind, end]), flush=True)
             shutil.rmtree(place)
 
 
 # ---- all cases
 
 
-def run(seed, cases, step=100, program=__file__):
+def run(seed, cases, program, step=100):
     """Return the outcomes of all cases by kind; a batch that dies is resumed after the case that killed it."""
     ends, odd, case = defaultdict(Counter), [], 0
     while case < cases:
@@ -434,28 +405,31 @@ def run(seed, cases, step=100, program=__file__):
     return ends, odd
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=LONG if os.environ.get("FUZZ") == "long" else SHORT)
+def main(run_case, program, description, cases):
+    """Run the cases of a program and print how many were read, refused or neither; exit with 1 if any was neither."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument("--cases", type=int, default=cases * (20 if os.environ.get("FUZZ") == "long" else 1))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--batch", type=int, nargs=2)
     given = parser.parse_args()
     if given.batch:
-        run_batch(given.seed, *given.batch)
+        run_batch(run_case, given.seed, *given.batch)
         return
     start = time.monotonic()
-    ends, odd = run(given.seed, given.cases)
+    ends, odd = run(given.seed, given.cases, program)
     print(f"{'kind':24}{'read':>8}{'refused':>9}{'odd':>6}{'signal':>8}")
     for kind, counts in ends.items():
         print(f"{kind:24}{counts['read']:8}{counts['refused']:9}{counts['odd']:6}{counts['signal']:8}")
     total = sum(ends.values(), Counter())
     seconds = time.monotonic() - start
-    print(f"{total.total()} damaged files in {seconds:.0f} s: {total['read']} read, {total['refused']} refused with a")
-    print(f"sentence, {total['odd']} tracebacks or worse, {total['signal']} signals.")
+    print(
+        f"{total.total()} files in {seconds:.0f} s: {total['read']} read, {total['refused']} refused with a sentence,"
+    )
+    print(f"{total['odd']} tracebacks, silent differences or worse, {total['signal']} signals.")
     for number, kind, end in odd[:40]:
         print(f"\ncase {number} ({kind}): {end}")
     sys.exit(1 if odd else 0)
 
 
 if __name__ == "__main__":
-    main()
+    main(run_case, __file__, __doc__, 2_000)

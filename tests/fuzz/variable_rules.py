@@ -12,9 +12,10 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
+from tests.enumeration import compute_scatter, compute_variance, enumerate_supports, find_best_variance
 
 from gpower import GPower, best_subset
 
@@ -42,22 +43,6 @@ def make_case(i):
     return X, labels, rules | {"cardinality": int(rng.integers(max(least, 1), most + 1))}
 
 
-def compute_scatter(X):
-    """Compute AᵀA of the centred table."""
-    A = X - X.mean(axis=0)
-    return A.T @ A
-
-
-def find_best_variance(S, labels, rules):
-    """Compute the largest variance of all admissible supports."""
-    left = [j for j in range(len(S)) if j not in rules["exclude"]]
-    required = set(labels[list(rules["include"])].tolist())
-    free = sorted(set(labels[left].tolist()) - required)
-    chosen = (required | set(some) for some in combinations(free, rules["cardinality"] - len(required)))
-    supports = ([j for j in left if labels[j] in groups] for groups in chosen)
-    return max(float(np.linalg.eigvalsh(S[np.ix_(idx, idx)])[-1]) for idx in supports)
-
-
 def is_admissible(z, labels, rules):
     """Return whether loadings satisfy the rules."""
     used = set(labels[z != 0].tolist())
@@ -69,7 +54,8 @@ def check(i):
     """Check `best_subset` in case i and return the share of the best variance that `GPower` finds."""
     X, labels, rules = make_case(i)
     S = compute_scatter(X)
-    largest = find_best_variance(S, labels, rules)
+    supports = enumerate_supports(labels, rules["cardinality"], rules["include"], rules["exclude"])
+    largest = max(compute_variance(S, support) for support in supports)
     z, proof = best_subset(X, **rules)
     if not (proof.optimal and abs(z @ S @ z - largest) <= 1e-6 * largest and is_admissible(z, labels, rules)):
         raise AssertionError(f"case {i}: best_subset gives {z @ S @ z:.9g} and says {proof}; the best is {largest:.9g}")
@@ -90,24 +76,16 @@ def check_budget(i):
     if costs[z != 0].sum() > budget * (1 + 1e-8):
         raise AssertionError(f"case {i}: {costs[z != 0].sum()} is spent of {budget}")
     masks = np.array(list(product([False, True], repeat=n)))
-    masks = masks[(masks @ costs <= budget) & masks.any(axis=1)]
-    top = max(float(np.linalg.eigvalsh(S[np.ix_(mask, mask)])[-1]) for mask in masks)
+    top = max(compute_variance(S, np.flatnonzero(mask)) for mask in masks[masks @ costs <= budget])
     return float(z @ S @ z) / top
 
 
 def check_share(i):
     """Check a share in case i and return the fewest variables that explain it over the number used."""
     X, _, _ = make_case(i)
-    S, n, share = (
-        compute_scatter(X),
-        X.shape[1],
-        float(np.random.default_rng([18, i]).choice([0.5, 0.7, 0.8, 0.9, 0.95])),
-    )
+    S, share = compute_scatter(X), float(np.random.default_rng([18, i]).choice([0.5, 0.7, 0.8, 0.9, 0.95]))
     enough = share * np.linalg.eigvalsh(S)[-1] * (1 - 1e-9)
-    nothing = {"include": [], "exclude": []}
-    fewest = next(
-        k for k in range(1, n + 1) if find_best_variance(S, np.arange(n), nothing | {"cardinality": k}) >= enough
-    )
+    fewest = next(k for k in range(1, len(S) + 1) if find_best_variance(S, k) >= enough)
     z = GPower(1, cardinality=share).fit(X).components_[0]
     if z @ S @ z < enough:
         raise AssertionError(f"case {i}: {z @ S @ z:.9g} is less than {share} of the whole")

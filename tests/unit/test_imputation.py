@@ -7,6 +7,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.exceptions import ConvergenceWarning
+from tests.fitted_models import assert_same_fit
 
 from gpower import GPower
 from gpower.validation.imputation import impute, impute_from_loadings
@@ -49,38 +50,29 @@ def test_the_misfit_of_the_observed_entries_never_rises(seed, p, n, share, rank,
     assert filled.X.dtype == dtype
 
 
-def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table():
-    """The converged estimates lie on the model, so that the misfit is the residual of PCA of the filled table."""
-    X, holes = with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)
-    filled = impute(X, 2)
+@pytest.mark.parametrize(("shape", "rank", "noise", "share"), [((40, 8), 2, 0.3, 0.15), ((60, 30), 4, 0.05, 0.6)])
+def test_the_last_misfit_is_that_of_the_best_model_of_the_filled_table(shape, rank, noise, share):
+    """The converged estimates lie on the model, so that the misfit is the residual of PCA of the filled table.
+
+    With many holes, steps without acceleration reach the limit before the fixed point.
+    """
+    X, holes = with_holes(low_rank(0, *shape, rank, noise), share)
+    filled = impute(X, rank)
+    assert filled.converged
     A = filled.X - filled.X.mean(axis=0)
     U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    left = A - (U[:, :2] * s[:2]) @ Vt[:2]
+    left = A - (U[:, :rank] * s[:rank]) @ Vt[:rank]
     np.testing.assert_allclose(filled.misfit_history[-1], np.sum(left[~holes] ** 2), rtol=1e-3)
     assert np.sum(left[holes] ** 2) < 1e-3 * filled.misfit_history[-1]
 
 
 def test_an_imputation_that_does_not_converge_warns():
     X, _ = with_holes(low_rank(0, 40, 20, 4, 0.5), 0.7)
-    with pytest.warns(
-        ConvergenceWarning, match=r"The estimates of \d+ missing entries still changed .* a model of rank 4"
-    ):
-        filled = impute(X, 4)
-    assert not filled.converged
+    message = r"The estimates of \d+ missing entries still changed .* a model of rank 4"
+    with pytest.warns(ConvergenceWarning, match=message):
+        assert not impute(X, 4).converged
     with pytest.warns(ConvergenceWarning, match="The estimates of"):
         GPower(4, cardinality=4, missing="impute").fit(X)
-    assert impute(with_holes(low_rank(3, 40, 8, 2, 0.3), 0.15)[0], 2).converged
-
-
-def test_a_filling_of_many_holes_ends_at_its_fixed_point():
-    """Steps without acceleration reach the limit before the fixed point."""
-    X, holes = with_holes(low_rank(0, 60, 30, 4, 0.05), 0.6, 0)
-    filled = impute(X, 4)
-    assert filled.converged
-    A = filled.X - filled.X.mean(axis=0)
-    U, s, Vt = np.linalg.svd(A, full_matrices=False)
-    left = (A - (U[:, :4] * s[:4]) @ Vt[:4])[holes]
-    assert np.sum(left**2) < 1e-3 * filled.misfit_history[-1]
 
 
 @pytest.mark.parametrize("scale", [False, True])
@@ -110,16 +102,13 @@ def test_the_unit_of_a_variable_does_not_count_when_scaled():
 
 def test_a_model_is_fitted_to_the_filled_table():
     X, holes = with_holes(low_rank(0, 30, 10, 2, 0.3), 0.1)
-    before = X.copy()
-    model = GPower(2, cardinality=4, missing="impute").fit(X)
-    alone = GPower(2, cardinality=4).fit(impute(X, 2).X)
-    np.testing.assert_array_equal(model.components_, alone.components_)
-    np.testing.assert_array_equal(model.explained_variance_, alone.explained_variance_)
+    before, whole = X.copy(), np.where(holes, 0.0, X)
+    for table, filled in ((X, impute(X, 2).X), (whole, whole)):
+        model = GPower(2, cardinality=4, missing="impute").fit(table)
+        assert_same_fit(model, GPower(2, cardinality=4).fit(filled), rtol=0)
     np.testing.assert_array_equal(X, before)
     assert model.__sklearn_tags__().input_tags.allow_nan
     assert not GPower().__sklearn_tags__().input_tags.allow_nan
-    whole = GPower(2, cardinality=4, missing="impute").fit(np.where(holes, 0.0, X))
-    np.testing.assert_array_equal(whole.components_, GPower(2, cardinality=4).fit(np.where(holes, 0.0, X)).components_)
 
 
 def test_single_precision_and_frames_are_imputed():
@@ -156,10 +145,9 @@ def test_new_samples_are_filled_by_the_loadings_nearest_to_what_was_observed():
 
 def test_samples_on_the_components_are_known_from_a_part_of_them():
     Z = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
-    X = np.array([[3.0, np.nan, 2.0], [np.nan, -4.0, np.nan]]) + 1
-    np.testing.assert_allclose(
-        impute_from_loadings(X, Z, np.ones(3), np.ones(3)) - 1, [[3, 4, 2], [-3, -4, 0]], atol=1e-12
-    )
+    X = np.array([[3.0, np.nan, 2.0], [np.nan, -4.0, np.nan]])
+    filled = impute_from_loadings(X, Z, np.zeros(3), np.ones(3))
+    np.testing.assert_allclose(filled, [[3, 4, 2], [-3, -4, 0]], atol=1e-12)
 
 
 def test_the_score_of_data_with_holes():
@@ -200,11 +188,10 @@ def test_new_samples_without_any_value_are_refused_too():
 def test_infinity_is_not_a_missing_value():
     X, _ = with_holes(low_rank(0), 0.1)
     X[5, 2] = np.inf
-    with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
-        GPower(1, missing="impute").fit(X)
     model = GPower(1, cardinality=2, missing="impute").fit(low_rank(0))
-    with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
-        model.transform(X)
+    for use in (model.fit, model.transform):
+        with pytest.raises(ValueError, match=r"infinity \(inf\), first in column 2, row 5"):
+            use(X)
 
 
 def test_a_model_that_imputes_transforms_a_file_without_missing_values(tmp_path):

@@ -16,15 +16,12 @@ def by_hand():
     return GPower(2, cardinality=1).fit(HAND)
 
 
-def test_a_small_example_by_hand(by_hand):
+def test_a_small_example_with_its_contributions_by_hand(by_hand):
     # S = [[10, 8], [8, 10]]/3 with inverse [[10, -8], [-8, 10]]·3/36: (2, 1) gives (40 + 10 - 32)/12 = 1.5.
     np.testing.assert_allclose(by_hand.hotelling_t2(HAND), [1.5, 1.5, 1.5, 1.5])
     np.testing.assert_allclose(by_hand.hotelling_t2([[1.0, 1.0, 5.0]]), [(10 + 10 - 16) / 12])
     np.testing.assert_allclose(by_hand.squared_residual(HAND), [0.25, 0.25, 0.25, 0.25])
     np.testing.assert_allclose(by_hand.squared_residual([[7.0, 7.0, 5.0]]), [25])
-
-
-def test_contributions_by_hand(by_hand):
     # (2, 1)·S⁻¹ = (1, -0.5): the first variable adds 2, the second takes 0.5 away.
     np.testing.assert_allclose(by_hand.contributions(HAND)[0], [2.0, -0.5, 0.0], atol=1e-12)
     np.testing.assert_allclose(by_hand.contributions(HAND, to="residual")[0], [0, 0, 0.25], atol=1e-12)
@@ -55,13 +52,10 @@ def test_limits_cover_their_share_of_new_normal_samples(n_samples, level, scale)
         data = make_planted_components(n_samples, 80, (12, 8), (6.0, 5.0), random_state=rng)
         new = rng.standard_normal((1000, 2)) * [6.0, 5.0] @ data.components + rng.standard_normal((1000, 80))
         model = GPower(2, cardinality=[12, 8], scale=scale).fit(data.X)
-        inside.append(
-            [
-                np.mean(model.hotelling_t2(new) <= model.hotelling_t2_limit(level)),
-                np.mean(model.squared_residual(new) <= model.squared_residual_limit(data.X, level)),
-            ]
-        )
-    np.testing.assert_allclose(np.mean(inside, axis=0), level, atol=0.015)
+        inside.append(model.hotelling_t2(new) <= model.hotelling_t2_limit(level))
+        inside.append(model.squared_residual(new) <= model.squared_residual_limit(data.X, level))
+    for each in (inside[::2], inside[1::2]):
+        assert np.mean(each) == pytest.approx(level, abs=0.015)
 
 
 def test_a_sample_far_away_stands_out_and_its_variables_are_named():
@@ -91,14 +85,11 @@ def test_a_covariance_without_a_number_of_samples_uses_chi_squared_limits():
     assert model.hotelling_t2_limit(0.95) == pytest.approx(3.841, abs=1e-3)  # χ² of one degree
 
 
-@pytest.mark.parametrize("level", [0, 1, 95])
-def test_levels_out_of_range_are_refused(by_hand, level):
-    with pytest.raises(ValueError, match="level="):
-        by_hand.hotelling_t2_limit(level)
-    with pytest.raises(ValueError, match="level="):
-        by_hand.squared_residual_limit(HAND, level)
-
-
-def test_an_unknown_distance_is_refused(by_hand):
+def test_levels_out_of_range_and_unknown_distances_are_refused(by_hand):
+    for level in (0, 1, 95):
+        with pytest.raises(ValueError, match="level="):
+            by_hand.hotelling_t2_limit(level)
+        with pytest.raises(ValueError, match="level="):
+            by_hand.squared_residual_limit(HAND, level)
     with pytest.raises(ValueError, match="to='spe' is not known; use one of 't2', 'residual'"):
         by_hand.contributions(HAND, to="spe")

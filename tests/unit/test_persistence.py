@@ -64,9 +64,6 @@ def test_unreadable_files_raise_an_error_with_a_remedy(tmp_path):
         path.write_bytes(damaged)
         with pytest.raises(ModelFileError, match=truncated):
             GPower.load(path)
-    path.write_bytes(b"a,b\n1,2\n")
-    with pytest.raises(ModelFileError, match=r"not a gpower model but some other file; give the model.npz that gpower"):
-        GPower.load(path)
     np.save(tmp_path / "array.npy", X)
     np.savez(tmp_path / "other.npz", a=X)
     for other in ("array.npy", "other.npz"):
@@ -76,18 +73,12 @@ def test_unreadable_files_raise_an_error_with_a_remedy(tmp_path):
         GPower.load(tmp_path / "absent.npz")
 
 
-def test_newer_formats_and_other_classes_are_named(tmp_path):
+def test_newer_formats_are_named(tmp_path):
     path = tmp_path / "m.npz"
-    model = GPower(2, cardinality=3).fit(X)
-    model.save(path)
+    GPower(2, cardinality=3).fit(X).save(path)
     with np.load(path) as archive:
         arrays = dict(archive)
-    header = json.loads(bytes(arrays.pop("header")).decode())
-    for change, message in (
-        ({"version": 9}, "its format is 9, this one reads up to 1"),
-        ({"class": "Other"}, "holds a Other"),
-    ):
-        text = json.dumps({**header, **change}).encode()
-        np.savez(path, header=np.frombuffer(text, np.uint8), **arrays)
-        with pytest.raises(ValueError, match=message):
-            GPower.load(path)
+    newer = bytes(arrays.pop("header")).replace(b'"version": 1', b'"version": 9')
+    np.savez(path, header=np.frombuffer(newer, np.uint8), **arrays)
+    with pytest.raises(ValueError, match="its format is 9, this one reads up to 1"):
+        GPower.load(path)

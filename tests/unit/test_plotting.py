@@ -27,48 +27,27 @@ def labels(axes):
     return [label.get_text() for label in axes.get_yticklabels()]
 
 
-def test_bars_are_the_loadings_sorted_by_size(model):
+def test_bars_are_the_loadings_with_the_largest_on_top(model):
     first, second = plot_loadings(model, NAMES)
-    assert bars(first) == [-0.64, 0.6, 0.48]
-    assert labels(first) == ["c", "d", "a"]
-    assert bars(second) == [1.0]
-    assert labels(second) == ["b"]
-
-
-def test_the_largest_bar_is_on_top(model):
-    axes = plot_loadings(model, NAMES)[0]
-    bottom, top = axes.get_ylim()
+    assert (bars(first), labels(first)) == ([-0.64, 0.6, 0.48], ["c", "d", "a"])
+    assert (bars(second), labels(second)) == ([1.0], ["b"])
+    bottom, top = first.get_ylim()
     assert bottom > top
-    assert axes.patches[0].get_y() < axes.patches[1].get_y()
+    assert first.patches[0].get_y() < first.patches[1].get_y()
+    negative, positive, other = (bar.get_facecolor() for bar in first.patches)
+    assert positive == other != negative
+    titles = [axes.get_title(loc="left") for axes in (first, second)]
+    assert titles == ["Component 1 · 31.4 % of variance", "Component 2 · 12.5 % of variance"]
 
 
-def test_the_sign_shows_in_colour_and_direction(model):
-    negative, positive, other = plot_loadings(model, NAMES)[0].patches
-    assert positive.get_facecolor() == other.get_facecolor() != negative.get_facecolor()
-    assert negative.get_width() < 0 < positive.get_width()
-
-
-def test_every_bar_is_inside_its_panel(model):
-    for axes in plot_loadings(model, NAMES):
-        left, right = axes.get_xlim()
+def test_every_bar_is_inside_its_panel_on_one_symmetric_scale(model):
+    panels = plot_loadings(model, NAMES)
+    ((left, right),) = {axes.get_xlim() for axes in panels}
+    assert left == -right < -1.0  # the largest loading of all
+    for axes in panels:
         bottom, top = axes.get_ylim()
         for bar in axes.patches:
-            assert left <= min(0, bar.get_width())
-            assert max(0, bar.get_width()) <= right
             assert top < bar.get_y() < bar.get_y() + bar.get_height() < bottom
-
-
-def test_all_panels_have_one_symmetric_scale(model):
-    limits = {axes.get_xlim() for axes in plot_loadings(model, NAMES)}
-    assert len(limits) == 1
-    ((left, right),) = limits
-    assert left == -right
-    assert right > 1.0  # the largest loading of all
-
-
-def test_the_title_gives_the_share_of_the_variance(model):
-    titles = [axes.get_title(loc="left") for axes in plot_loadings(model)]
-    assert titles == ["Component 1 · 31.4 % of variance", "Component 2 · 12.5 % of variance"]
 
 
 def test_names_come_from_the_model_or_are_numbered(model):
@@ -113,28 +92,21 @@ def test_draws_on_the_users_axes(model):
     before = plt.get_fignums()
     assert list(plot_loadings(model, NAMES, axes=mine)) == list(mine)
     assert plt.get_fignums() == before
-    assert bars(mine[0]) == [-0.64, 0.6, 0.48]
-
-
-def test_one_component_takes_a_single_axes(model):
     model.components_ = model.components_[:1]
-    _, mine = plt.subplots()
-    assert plot_loadings(model, axes=mine)[0] is mine
+    assert plot_loadings(model, axes=mine[0])[0] is mine[0]
 
 
-def test_only_the_largest_of_many_are_drawn_with_a_note():
-    loadings = np.linspace(1, 2, 60)
-    model = SimpleNamespace(components_=loadings[None], explained_variance_ratio_=[0.5])
-    axes = plot_loadings(model)[0]
-    np.testing.assert_array_equal(bars(axes), loadings[::-1][:40])
-    assert [text.get_text() for text in axes.texts] == ["the 40 largest of 60"]
-
-
-def test_an_all_zero_component_has_a_note():
-    model = SimpleNamespace(components_=np.zeros((1, 3)), explained_variance_ratio_=[0.0])
-    axes = plot_loadings(model)[0]
-    assert bars(axes) == []
-    assert [text.get_text() for text in axes.texts] == ["no active variable"]
+@pytest.mark.parametrize(
+    ("loadings", "drawn", "note"),
+    [
+        (np.linspace(1, 2, 60), np.linspace(2, 1, 60)[:40], "the 40 largest of 60"),
+        (np.zeros(3), [], "no active variable"),
+    ],
+)
+def test_too_many_or_no_variables_have_a_note(loadings, drawn, note):
+    axes = plot_loadings(SimpleNamespace(components_=loadings[None], explained_variance_ratio_=[0.5]))[0]
+    np.testing.assert_allclose(bars(axes), drawn)
+    assert [text.get_text() for text in axes.texts] == [note]
 
 
 def test_components_beyond_a_line_leave_no_empty_frames():
@@ -158,8 +130,10 @@ def test_the_missing_extra_is_named(model, monkeypatch):
         plot_loadings(model)
 
 
-@pytest.mark.parametrize(("suffix", "start"), [(".png", b"\x89PNG"), (".pdf", b"%PDF"), (".svg", b"<?xml")])
-@pytest.mark.parametrize("draw", [plot_loadings, plot_support])
+@pytest.mark.parametrize(
+    ("suffix", "start", "draw"),
+    [(".png", b"\x89PNG", plot_loadings), (".pdf", b"%PDF", plot_support), (".svg", b"<?xml", plot_support)],
+)
 def test_any_picture_is_saved_and_closed(model, tmp_path, suffix, start, draw):
     path = tmp_path / "new" / f"picture{suffix}"
     save_figure(draw(model, NAMES), str(path))

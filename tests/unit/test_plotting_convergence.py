@@ -34,12 +34,6 @@ def test_values_and_gaps_against_iterations_and_passes():
     assert [panel.get_xlabel() for panel in panels[1]] == ["iteration", "passes over the matrix"]
 
 
-def test_unknown_passes_leave_their_panels_out():
-    panels = plot_convergence(trace(passes=np.full(3, np.nan)))
-    assert panels.shape == (2, 1)
-    assert panels[1, 0].get_xlabel() == "iteration"
-
-
 def test_a_gap_of_zero_has_no_logarithm_and_is_counted():
     panels = plot_convergence(trace(gaps=np.array([1.0, 0.1, 0.0])))
     np.testing.assert_array_equal(line_data(panels[1, 0])[:, 1], [1.0, 0.1, np.nan])
@@ -93,13 +87,13 @@ def test_a_trace_holds_every_ascent_and_shows_the_last():
     assert recorded.values[-1] in model.objective_
 
 
-def test_draws_on_the_users_axes():
+def test_draws_on_the_users_axes_and_leaves_unknown_passes_out():
     _, mine = plt.subplots(4)
     assert list(plot_convergence(trace(), axes=mine).ravel()) == list(mine)
+    without_passes = plot_convergence(trace(passes=np.full(3, np.nan)))
+    assert without_passes.shape == (2, 1)
+    assert without_passes[1, 0].get_xlabel() == "iteration"
     with pytest.raises(ValueError, match=r"axes has 4 entries, but this trace has 2 panels \(2 × 1\)"):
         plot_convergence(trace(passes=np.full(3, np.nan)), axes=mine)
-
-
-def test_lengths_that_differ_are_refused():
     with pytest.raises(ValueError, match="The trace has 3 values but 2 gaps"):
         plot_convergence(trace(gaps=GAPS[:2]))

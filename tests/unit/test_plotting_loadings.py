@@ -51,15 +51,10 @@ def test_the_colours_are_centred_at_zero_and_red_is_positive():
     assert negative[2] > negative[0]
 
 
-def test_a_minus_marks_the_negative_cells_for_grey_print():
+def test_a_minus_marks_the_negative_cells_for_grey_print_and_the_first_component_is_on_top():
     axes = plot_support(model_of([[0.6, 0.0, -0.8], [0.0, -1.0, 0.0]]))
     assert names_below(axes) == ["x2", "x0", "x1"]
-    assert sorted(text.get_position() for text in axes.texts) == [(0, 0), (2, 1)]
-    assert {text.get_text() for text in axes.texts} == {"−"}
-
-
-def test_the_first_component_is_on_top_with_its_share():
-    axes = plot_support(model_of(np.eye(3)))
+    assert sorted((*text.get_position(), text.get_text()) for text in axes.texts) == [(0, 0, "−"), (2, 1, "−")]
     bottom, top = axes.get_ylim()
     assert bottom > top
     assert axes.get_yticklabels()[0].get_text() == "Component 1, 40 %"
@@ -89,9 +84,6 @@ def test_points_are_the_scores(fitted, data):
     share = 100 * fitted.explained_variance_ratio_[2]
     assert axes.get_xlabel() == f"Component 3 · {share:.3g} % of variance"
     assert axes.get_legend() is None
-
-
-def test_scores_of_sparse_samples_are_drawn(fitted, data):
     offsets = plot_scores(fitted, sp.csr_array(data.X)).collections[0].get_offsets()
     np.testing.assert_allclose(offsets, fitted.transform(data.X)[:, :2], atol=1e-10)
 
@@ -112,26 +104,28 @@ def test_draws_on_the_users_axes(fitted, data):
     _, mine = plt.subplots()
     assert plot_scores(fitted, data.X, axes=mine) is mine
     assert plot_support(fitted, axes=plt.subplots()[1]).figure is not mine.figure
-    with pytest.raises(ValueError, match="axes has 2 entries, but this figure has one panel"):
-        plot_scores(fitted, data.X, axes=plt.subplots(1, 2)[1])
 
 
-@pytest.mark.parametrize("pair", [(0, 0), (0, 3), (-1, 0), (0, 1, 2)])
-def test_invalid_pairs_of_components_are_refused(fitted, data, pair):
-    with pytest.raises(ValueError, match="give two different ones of the model's 3, counted from 0"):
-        plot_scores(fitted, data.X, components=pair)
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        *(
+            ({"components": pair}, "give two different ones of the model's 3, counted from 0")
+            for pair in [(0, 0), (0, 3), (-1, 0), (0, 1, 2)]
+        ),
+        ({"axes": [None, None]}, "axes has 2 entries, but this figure has one panel"),
+        ({"color": ["a", "b"]}, "color has 2 entries, but X has 60 samples"),
+        ({"color": [f"patient {i}" for i in range(60)]}, "different values, too many to distinguish: give at most 24"),
+    ],
+)
+def test_components_axes_and_labels_that_do_not_fit_are_refused(fitted, data, options, message):
+    with pytest.raises(ValueError, match=message):
+        plot_scores(fitted, data.X, **options)
 
 
 def test_a_single_component_has_no_scatter(data):
     with pytest.raises(ValueError, match="fit one with n_components=2 or more"):
         plot_scores(GPower(1, cardinality=3).fit(data.X), data.X)
-
-
-def test_labels_of_another_length_are_refused(fitted, data):
-    with pytest.raises(ValueError, match=f"color has 2 entries, but X has {len(data.X)} samples"):
-        plot_scores(fitted, data.X, color=["a", "b"])
-    with pytest.raises(ValueError, match="different values, too many to distinguish: give at most 24"):
-        plot_scores(fitted, data.X, color=[f"patient {i}" for i in range(len(data.X))])
 
 
 def test_titles_of_many_components_stay_within_the_figure():

@@ -13,13 +13,8 @@ from gpower.plotting import plot_cv, plot_stability, plot_tradeoff
 
 
 @pytest.fixture(scope="module")
-def pitprops():
-    return load_pitprops()
-
-
-@pytest.fixture(scope="module")
-def path(pitprops):
-    return sparsity_path(pitprops.correlation, covariance="precomputed", n_components=3)
+def path():
+    return sparsity_path(load_pitprops().correlation, covariance="precomputed", n_components=3)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +29,12 @@ def tradeoff_of(cardinality, explained, pca):
 
 
 def labelled(axes):
-    return {line.get_label(): line.get_xydata() for line in axes.lines}
+    lines = {line.get_label(): line.get_xydata() for line in axes.lines}
+    return {label: points for label, points in lines.items() if label.startswith("component")}
+
+
+def lines_of_pca(axes):
+    return [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
 
 
 def legend(axes):
@@ -44,26 +44,20 @@ def legend(axes):
 # --- the trade-off ---
 
 
-def test_the_last_curve_is_the_share_of_pca(path):
-    curve = labelled(plot_tradeoff(path))["components 1 to 3"]
-    np.testing.assert_array_equal(curve[:, 0], path.grid)
-    np.testing.assert_allclose(curve[:, 1], 100 * path.share_of_pca)
-
-
 def test_curves_cumulate_and_end_on_the_line_of_pca(path):
     axes = plot_tradeoff(path)
     reference = 100 * np.cumsum(path.pca_variance_ratio) / path.pca_variance_ratio.sum()
-    lines = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
-    np.testing.assert_allclose([line.get_ydata()[0] for line in lines], reference)
-    first, both = labelled(axes)["component 1"], labelled(axes)["components 1 to 2"]
+    np.testing.assert_allclose([line.get_ydata()[0] for line in lines_of_pca(axes)], reference)
+    first, both, last = labelled(axes).values()
+    np.testing.assert_allclose(last, np.column_stack([path.grid, 100 * path.share_of_pca]))
     assert np.all(both[:, 1] > first[:, 1])
     np.testing.assert_allclose(first[-1, 1], reference[0])  # all variables: PCA itself
     assert legend(axes)[-1] == "PCA, as many components"
 
 
-def test_a_single_line_of_pca_has_the_colour_that_its_legend_says(pitprops):
-    axes = plot_tradeoff(sparsity_path(pitprops.correlation, covariance="precomputed"))
-    (drawn,) = [line for line in axes.lines if line.get_linestyle() == "--" and len(line.get_xdata())]
+def test_a_single_line_of_pca_has_the_colour_that_its_legend_says(path):
+    axes = plot_tradeoff(tradeoff_of([[1]], [[0.3]], [0.5]))
+    (drawn,) = lines_of_pca(axes)
     assert legend(axes)[-1] == "PCA"
     assert axes.get_legend().get_lines()[-1].get_color() == drawn.get_color()
 
@@ -72,8 +66,7 @@ def test_the_second_scale_is_the_total_variance(path):
     axes = plot_tradeoff(path)
     axes.figure.draw_without_rendering()
     second = axes.child_axes[0]
-    total = path.pca_variance_ratio.sum()
-    np.testing.assert_allclose(second.get_ylim(), np.array(axes.get_ylim()) * total)
+    np.testing.assert_allclose(second.get_ylim(), np.array(axes.get_ylim()) * path.pca_variance_ratio.sum())
     assert second.get_ylabel() == "% of the total variance"
 
 
@@ -91,20 +84,17 @@ def test_points_without_a_loading_are_left_out():
     stand_in.cardinality = np.zeros((2, 1))
     with pytest.raises(ValueError, match="All loadings are zero"):
         plot_tradeoff(stand_in)
-
-
-def test_data_without_variance_have_no_trade_off():
+    stand_in.pca_variance_ratio = np.zeros(1)
     with pytest.raises(ValueError, match="no variance"):
-        plot_tradeoff(SimpleNamespace(pca_variance_ratio=np.zeros(1)))
+        plot_tradeoff(stand_in)
 
 
 def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
     axes = plot_tradeoff(path)
     low, high = axes.get_xlim()
-    ticks = [float(label.get_text()) for label in axes.get_xticklabels()]
-    np.testing.assert_array_equal(ticks, axes.get_xticks())
-    assert low < ticks[0] < ticks[-1] < high
-    assert ticks == [1, 2, 5, 10]
+    assert low < 1 < 10 < high
+    assert axes.get_xticks().tolist() == [1, 2, 5, 10]
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["1", "2", "5", "10"]
 
 
 @pytest.mark.parametrize(
@@ -143,23 +133,17 @@ def test_scores_with_the_standard_error_of_the_folds(cv):
         np.testing.assert_allclose(ends.T, scores.mean(axis=0)[rows] + [-error[rows], error[rows]])
 
 
-def test_the_chosen_point_is_ringed(cv):
+def test_the_curve_is_that_of_the_criterion_with_the_choice_and_the_range_that_would_do(cv):
     axes = plot_cv(cv)
     rings = [line for line in axes.lines if line.get_markersize() == 12]
     assert [ring.get_xdata()[0] for ring in rings] == list(cv.cardinality_) == [8, 6]
-    curves = [container.lines[0].get_xydata() for container in axes.containers]
-    for ring, curve in zip(rings, curves, strict=True):
-        assert ring.get_xydata()[0] in curve
     assert [text.partition(" (")[0] for text in legend(axes)] == ["component 1: 8", "component 2: 6"]
-
-
-def test_the_curve_is_that_of_the_criterion_with_the_range_that_would_do(cv):
-    axes = plot_cv(cv)
     assert axes.get_ylabel() == "% of held-out variance × share of unused variables"
     ranges = [line for line in axes.lines if line.get_linewidth() == 6]
     for j, container in enumerate(axes.containers):
         rows = slice(4 * j, 4 * j + 4)
         np.testing.assert_allclose(container.lines[0].get_ydata(), 100 * cv.cv_results_["mean_sparseness"][rows])
+        assert rings[j].get_xydata()[0] in container.lines[0].get_xydata()
         assert [*ranges[j].get_xdata()[[0, -1]]] == cv.cardinality_range_[j].tolist()
     assert plot_cv(cv, criterion="prediction").get_ylabel() == "% of held-out variance, mean ± 1 s.e."
     with pytest.raises(ValueError, match="criterion='auto' is not known; use one of 'prediction', 'sparseness'"):
@@ -210,16 +194,12 @@ def test_frequencies_are_sorted_and_the_selected_marked():
     assert faces[0] != second.patches[0].get_facecolor()  # chance alone could have selected as many
 
 
-def test_stability_of_the_planted_modules(planted):
+def test_stability_of_the_planted_modules_and_the_objects_own_plots(path, planted):
     again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=5)
     (axes,) = plot_stability(again, planted.feature_names, max_variables=4)
     assert {label.get_text() for label in axes.get_yticklabels()} <= set(planted.modules["GROWTH"])
     assert [text.get_text() for text in axes.texts] == ["the 4 largest of 8"]
-
-
-def test_the_objects_own_plots_are_these(path, planted):
+    assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0
     _, mine = plt.subplots()
     assert path.plot(axes=mine) is mine
     assert mine.get_ylabel() == plot_tradeoff(path).get_ylabel()
-    again = stability_selection(planted.X, n_components=1, cardinality=8, n_subsamples=2)
-    assert len(again.plot()[0].patches) == len(plot_stability(again)[0].patches) > 0

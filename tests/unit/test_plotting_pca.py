@@ -88,6 +88,10 @@ def tips_of(axes):
     return np.array([segment[1] for collection in lines for segment in collection.get_segments()])
 
 
+def sort_rows(A):
+    return A[np.lexsort(A.T)]
+
+
 def test_nothing_leaves_the_circle_though_the_scores_are_correlated():
     rng = np.random.default_rng(0)
     factor = rng.standard_normal((50, 1))
@@ -103,15 +107,11 @@ def test_nothing_leaves_the_circle_though_the_scores_are_correlated():
 
 def test_the_circle_has_the_correlations_with_orthonormal_scores(model, wine):
     axes = plot_correlation_circle(model, wine.X, components=(1, 0))
-    A = (wine.X - wine.X.mean()) / wine.X.std()
-    Q, _ = np.linalg.qr(A.to_numpy() @ model.components_[[1, 0]].T)
-    expected = np.abs(A.to_numpy().T @ Q / np.linalg.norm(A, axis=0)[:, None])
-    used = np.flatnonzero(model.components_[[1, 0]].any(axis=0))
-    order = np.argsort(-np.sum(expected[used] ** 2, axis=1))
-    found = np.abs(tips_of(axes))
-    np.testing.assert_allclose(
-        found[np.lexsort(found.T)], expected[used[order]][np.lexsort(expected[used[order]].T)], atol=1e-10
-    )
+    A = ((wine.X - wine.X.mean()) / wine.X.std()).to_numpy()
+    Q, _ = np.linalg.qr(A @ model.components_[[1, 0]].T)
+    expected = A.T @ Q / np.linalg.norm(A, axis=0)[:, None]
+    used = model.components_[[1, 0]].any(axis=0)
+    np.testing.assert_allclose(sort_rows(abs(tips_of(axes))), sort_rows(abs(expected[used])), atol=1e-10)
 
 
 def many():
@@ -155,9 +155,8 @@ def test_all_words_of_all_pictures_can_be_read(wine, table, n_components):
     if table == "many variables":
         (X, names), groups, k = many(), ["control", "treated", "unclear"] * 20, 30
     model = GPower(n_components, cardinality=k, scale=True).fit(X)
-    assert {
-        name: found for name, panels in drawings(model, X, names, groups) if (found := find_illegible_texts(panels))
-    } == {}
+    found = {name: find_illegible_texts(panels) for name, panels in drawings(model, X, names, groups)}
+    assert {name: words for name, words in found.items() if words} == {}
 
 
 def test_many_names_of_few_places_are_left_out_and_counted():
@@ -216,7 +215,7 @@ def test_arrows_are_the_loadings_at_a_common_scale(model, wine):
     loadings = model.components_[:2].T[model.components_[:2].any(axis=0)]
     ratio = np.linalg.norm(tips, axis=1).max() / np.linalg.norm(loadings, axis=1).max()
     assert ratio > 1
-    np.testing.assert_allclose(tips[np.lexsort(tips.T)], ratio * loadings[np.lexsort(loadings.T)], atol=1e-12)
+    np.testing.assert_allclose(sort_rows(tips), sort_rows(ratio * loadings), atol=1e-12)
 
 
 def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
@@ -231,14 +230,6 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     assert axes.figure.axes[1].get_ylabel() == "value"
     for labels in (wine.X["alcohol"], {"alcohol": values}):
         assert plot_scores(model, wine.X, color=labels).figure.axes[1].get_ylabel() == "alcohol"
-    with pytest.raises(ValueError, match="color has 2 columns; a figure shows one"):
-        plot_scores(model, wine.X, color={"a": values, "b": values})
-
-
-def test_a_title_is_above_a_note(model, wine):
-    axes = plot_scores(model, wine.X, color=wine.classes, ellipse=0.95)
-    set_left_title(axes, LONG)
-    assert find_illegible_texts(axes) == []
 
 
 def test_colours_and_shapes_are_two_groupings(model, wine):
@@ -255,16 +246,20 @@ def test_colours_and_shapes_are_two_groupings(model, wine):
     assert [text.get_text() for text in numbered.get_legend().get_texts()] == ["1", "2", "3"]
 
 
+def test_a_title_is_above_a_note(model, wine):
+    axes = plot_scores(model, wine.X, color=wine.classes, ellipse=0.95)
+    set_left_title(axes, LONG)
+    assert find_illegible_texts(axes) == []
+
+
 def test_an_ellipse_covers_its_share():
     X = np.random.default_rng(1).multivariate_normal([0, 0], [[4, 1.5], [1.5, 1]], 4000)
     model = GPower(2, cardinality=1).fit(X)
     axes = plot_scores(model, X, ellipse=0.9)
     assert axes.texts[0].get_text().startswith("ellipses: 90 % of new samples, if normally distributed")
     (ellipse,) = axes.patches
-    is_inside = ellipse.get_path().contains_points(
-        ellipse.get_patch_transform().inverted().transform(model.transform(X))
-    )
-    assert np.mean(is_inside) == pytest.approx(0.9, abs=0.015)
+    points = ellipse.get_patch_transform().inverted().transform(model.transform(X))
+    assert np.mean(ellipse.get_path().contains_points(points)) == pytest.approx(0.9, abs=0.015)
 
 
 @pytest.mark.parametrize(("n_few", "n_ellipses"), [(9, 1), (10, 2)])
@@ -283,8 +278,6 @@ def test_pairs_of_components_have_points_and_correlations(model, wine):
     np.testing.assert_array_equal(points, scores[:, [1, 2]])  # the classes come one after the other
     assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}"
     assert panels[3, 0].get_xlabel() == "Component 1"
-    with pytest.raises(ValueError, match="Pairs need two components"):
-        plot_pairs(GPower(1, cardinality=2).fit(wine.X), wine.X)
 
 
 def test_shared_variables_are_counted():
@@ -305,14 +298,10 @@ def test_the_scree_shows_the_adjusted_variance_next_to_pca(model, wine):
     assert [line.get_label() for line in plot_scree(model).lines] == ["sparse components", "sparse, cumulative"]
     single = plot_scree(GPower(1, cardinality=5, scale=True).fit(wine.X), wine.X)  # its total is itself
     assert [text.get_text() for text in single.get_legend().get_texts()] == ["sparse components", "PCA"]
-
-
-def test_variances_far_apart_are_drawn_on_a_logarithmic_scale():
     X = np.random.default_rng(0).standard_normal((50, 1)) + np.random.default_rng(1).standard_normal((50, 200))
-    axes = plot_scree(GPower(2, cardinality=1).fit(X), X)
-    assert axes.get_yscale() == "log"
-    assert axes.get_ylabel() == "% of variance (logarithmic scale)"
-    assert find_illegible_texts(axes) == []
+    far_apart = plot_scree(GPower(2, cardinality=1).fit(X), X)
+    assert far_apart.get_ylabel() == "% of variance (logarithmic scale)"
+    assert find_illegible_texts(far_apart) == []
 
 
 def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
@@ -326,9 +315,8 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     vertical, horizontal = axes.lines
     assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
     assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
-    indexed = odd.set_axis([f"bottle {i}" for i in range(len(odd))])
-    of_index = plot_outliers(model, indexed, reference=wine.X, level=0.99)
-    assert {text.get_text() for text in names_in(of_index)} == {f"bottle {i}" for i in np.flatnonzero(beyond)}
+    of_index = plot_outliers(model, odd.set_axis([f"wine {i}" for i in range(178)]), reference=wine.X, level=0.99)
+    assert {text.get_text() for text in names_in(of_index)} == {f"wine {i}" for i in np.flatnonzero(beyond)}
 
 
 def test_metadata_are_a_map_of_associations():
@@ -342,10 +330,8 @@ def test_metadata_are_a_map_of_associations():
     assert words[1, 1] == "−1.00*"
     assert list(words[:, 2]) == ["–", "–"]
     assert not any(word.endswith("*") for word in words[:, 3])
-    assert [bar.get_ylabel() for bar in axes.figure.axes[1:]] == [
-        "Spearman's ρ (numbers)",
-        "correlation ratio η (groups)",
-    ]
+    scales = [bar.get_ylabel() for bar in axes.figure.axes[1:]]
+    assert scales == ["Spearman's ρ (numbers)", "correlation ratio η (groups)"]
     numbers, groups = axes.collections
     assert numbers.get_clim() == (-1, 1)
     assert groups.get_clim() == (0, 1)
@@ -382,17 +368,21 @@ def test_bars_of_metadata_are_next_to_their_samples(model, wine):
     assert [text.get_text() for text in unknown.get_texts()] == ["batch", "a", "not known"]
 
 
-def test_a_component_without_variables_has_no_heat_map(wine):
-    empty = SimpleNamespace(components_=np.zeros((1, 13)), explained_variance_ratio_=[0.0])
-    with pytest.raises(ValueError, match="component=0 has no variable"):
-        plot_heatmap(empty, wine.X)
-    with pytest.raises(ValueError, match="component=1: the model has 1, counted from 0"):
-        plot_heatmap(empty, wine.X, 1)
+EMPTY = SimpleNamespace(components_=np.zeros((1, 13)), explained_variance_ratio_=[0.0])
 
 
-def test_names_of_another_length_are_refused(model, wine):
-    for plot in (plot_outliers, plot_scores):
-        with pytest.raises(ValueError, match="names has 1 entries, but X has 178 samples"):
-            plot(model, wine.X, names=["one"])
-    with pytest.raises(ValueError, match="shapes has 178 different values, too many to distinguish: give at most 8"):
-        plot_scores(model, wine.X, shapes=np.arange(178))
+@pytest.mark.parametrize(
+    ("draw", "message"),
+    [
+        (lambda model, X: plot_heatmap(EMPTY, X), "component=0 has no variable"),
+        (lambda model, X: plot_heatmap(EMPTY, X, 1), "component=1: the model has 1, counted from 0"),
+        (lambda model, X: plot_outliers(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
+        (lambda model, X: plot_scores(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
+        (lambda model, X: plot_scores(model, X, shapes=np.arange(178)), "178 different values, too many .* at most 8"),
+        (lambda model, X: plot_scores(model, X, color={"a": X, "b": X}), "color has 2 columns; a figure shows one"),
+        (lambda model, X: plot_pairs(GPower(1, cardinality=2).fit(X), X), "Pairs need two components"),
+    ],
+)
+def test_components_names_and_labels_that_do_not_fit_are_refused(model, wine, draw, message):
+    with pytest.raises(ValueError, match=message):
+        draw(model, wine.X)

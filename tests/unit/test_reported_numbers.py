@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_wine
 from sklearn.exceptions import ConvergenceWarning
+from tests.fuzz.fits import adjusted_variances, check_fit
 
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
@@ -16,34 +17,22 @@ from gpower.operators.explained_variance import Scores, adjusted_variance, compu
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
 
-def gram_schmidt_variances(Y):
-    """Compute squared norms of the scores outside the span of earlier ones, in the given order."""
-    basis, out = [], []
-    for y in Y.T:
-        rest = y - sum((q @ y) * q for q in basis)
-        rest = rest - sum((q @ rest) * q for q in basis)
-        length = np.linalg.norm(rest)
-        if length > 1e-8 * np.linalg.norm(Y):
-            basis.append(rest / length)
-            out.append(length**2)
-        else:
-            out.append(0.0)
-    return np.array(out)
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("seed", range(60))
+def test_every_number_of_a_random_fit_is_that_of_its_definition(seed):
+    check_fit(np.random.default_rng(seed))
 
 
-@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("seed", range(3))
 def test_adjusted_variance_with_dependent_scores(seed):
-    rng = np.random.default_rng(seed)
-    Y = rng.standard_normal((12, 5)) * [5, 4, 3, 2, 1]
+    Y = np.random.default_rng(seed).standard_normal((12, 5)) * [5, 4, 3, 2, 1]
     Y[:, 1] = Y[:, 0]
     Y[:, 3] = 0.3 * Y[:, 0] - 0.2 * Y[:, 2]
-    order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
-    expected = np.empty(5)
-    expected[order] = gram_schmidt_variances(Y[:, order])
     scores = Scores.from_data(Y, np.eye(5))
-    np.testing.assert_allclose(scores.compute_adjusted_variances(), expected, atol=1e-9)
-    in_given_order = scores.compute_adjusted_variances(keep_order=True)
-    np.testing.assert_allclose(in_given_order, gram_schmidt_variances(Y), atol=1e-9)
+    np.testing.assert_allclose(scores.compute_adjusted_variances(), adjusted_variances(Y), atol=1e-9)
+    in_given_order = np.zeros(5)
+    in_given_order[::2] = np.diagonal(np.linalg.qr(Y[:, ::2], mode="r")) ** 2
+    np.testing.assert_allclose(scores.compute_adjusted_variances(keep_order=True), in_given_order, atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 53])
@@ -53,12 +42,11 @@ def test_rank_deficient_blocks_report_what_their_scores_explain(seed):
     with pytest.warns(ConvergenceWarning, match="no variance left"):  # the fourth is zero, not a repetition
         model = GPower(4, cardinality=8, method="block").fit(X)
     Y = (X - X.mean(axis=0)) @ model.components_.T
-    order = np.argsort(-np.round(np.sum(Y**2, axis=0), 8), kind="stable")
-    np.testing.assert_allclose(model.explained_variance_[order] * 19, gram_schmidt_variances(Y[:, order]), atol=1e-6)
+    np.testing.assert_allclose(model.explained_variance_ * 19, adjusted_variances(Y), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_single_precision_reconstruction_stays_within_the_data(seed):
     rng = np.random.default_rng(seed)
     X = sum(np.outer(rng.standard_normal(20), rng.standard_normal(12)) for _ in range(2)).astype(np.float32)
@@ -86,9 +74,8 @@ def test_l1_variance_starts_where_its_own_norm_is_largest(init):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize(("m", "k"), [(2, 4), (3, 9)])
-def test_l1_blocks_have_the_cardinality_asked_for(seed, m, k):
+@pytest.mark.parametrize(("m", "k", "seed"), [(2, 4, 0), (2, 4, 1), (3, 9, 0), (3, 9, 1)])
+def test_l1_blocks_have_the_cardinality_asked_for(m, k, seed):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((60, 15)) @ np.diag(rng.random(15) + 0.5)
     X[:, :5] += 2 * rng.standard_normal((60, 1))
@@ -104,6 +91,8 @@ def test_single_precision_columns_that_vary_little_about_a_large_mean_are_kept()
     exact = GPower(2, cardinality=5).fit(noisy.astype(float))
     found = GPower(2, cardinality=5).fit(noisy)
     np.testing.assert_allclose(found.explained_variance_ratio_, exact.explained_variance_ratio_, rtol=1e-2)
+    scores = (noisy - found.mean_) @ found.components_.T.astype(float)
+    np.testing.assert_allclose(found.transform(noisy), scores, atol=1e-4 * np.abs(scores).max())
 
 
 def test_screened_weights_of_l1_variance_give_the_same_gamma():
@@ -123,13 +112,6 @@ def test_the_weight_of_a_block_of_one_scales_its_objective(refit):
     solver = Solver(refit=refit)
     one, half = (GPower(1, cardinality=3, method="block", mu=[mu], solver=solver).fit(X) for mu in (1.0, 0.5))
     np.testing.assert_allclose(half.objective_, one.objective_ / 4, rtol=1e-6)
-
-
-def test_transform_is_as_exact_as_its_formula_under_a_large_offset():
-    X = (np.random.default_rng(0).standard_normal((60, 20)) + 1e5).astype(np.float32)
-    model = GPower(1, cardinality=5).fit(X)
-    exact = (X.astype(float) - model.mean_) @ model.components_.T.astype(float)
-    np.testing.assert_allclose(model.transform(X), exact, atol=1e-4 * np.abs(exact).max())
 
 
 def test_uncorrelated_variables_that_add_no_variance_are_left_out_with_a_warning():
@@ -178,12 +160,8 @@ def test_the_running_total_is_what_the_first_components_explain():
     X -= X.mean(axis=0)
     Z = rng.standard_normal((6, 3)) * [[0], [1], [1], [0], [1], [0]]
     Z = Z[:, np.argsort(np.linalg.norm(X @ Z, axis=0))] / np.linalg.norm(Z, axis=0)
-    for j, total in enumerate(cumulative_variance(X, Z), 1):
-        own, before = X @ Z[:, :j], X @ Z[:, : j - 1]
-        Q = np.linalg.qr(before)[0] if j > 1 else np.zeros((30, 0))
-        last = own[:, -1] - Q @ (Q.T @ own[:, -1])
-        previous = 0.0 if j == 1 else cumulative_variance(X, Z[:, : j - 1])[-1]
-        assert total - previous == pytest.approx(last @ last)
+    added = np.diagonal(np.linalg.qr(X @ Z, mode="r")) ** 2
+    np.testing.assert_allclose(cumulative_variance(X, Z), np.cumsum(added))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=lambda kind: kind.__name__)
@@ -220,7 +198,7 @@ def test_repeated_components_add_nothing_in_single_precision():
         assert np.all(adjusted[1:] == 0)
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
     """Single standardised variables have the same variance each."""
     rng = np.random.default_rng(seed)
@@ -230,17 +208,14 @@ def test_variances_of_equal_components_are_those_of_the_order_reported(seed):
     np.testing.assert_allclose(adjusted_variance(A, model.components_.T) / 19, model.explained_variance_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, sp.csc_matrix])
-def test_the_captured_share_is_that_of_the_projection_on_the_loadings(convert):
+def test_the_captured_share_is_that_of_the_projection_on_the_loadings():
     rng = np.random.default_rng(0)
-    X = np.where(rng.random((30, 7)) < 0.6, rng.standard_normal((30, 7)) + 1, 0.0)
+    X, Z = rng.standard_normal((30, 7)) + 1, rng.standard_normal((7, 3))
     mean, scale = X.mean(axis=0), X.std(axis=0)
-    A = (X - mean) / scale
-    Z = rng.standard_normal((7, 3))
-    Q = np.linalg.qr(Z)[0]
-    expected = np.sum((A @ Q) ** 2) / np.sum(A**2)
-    assert compute_captured_share(convert(X), Z, mean, scale) == pytest.approx(expected)
-    assert compute_captured_share(convert(X), Z, mean, scale, total=2 * np.sum(A**2)) == pytest.approx(expected / 2)
+    total = 30 * 7
+    expected = np.sum(((X - mean) / scale @ np.linalg.qr(Z)[0]) ** 2) / total
+    assert compute_captured_share(X, Z, mean, scale) == pytest.approx(expected)
+    assert compute_captured_share(X, Z, mean, scale, total=2 * total) == pytest.approx(expected / 2)
     assert compute_captured_share(np.zeros((4, 7)), Z, np.zeros(7), np.ones(7)) == 0
 
 

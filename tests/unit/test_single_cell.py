@@ -98,36 +98,27 @@ def test_genes_left_out_have_zero_loadings(tmp_path, where, how):
 def test_highly_variable_genes_are_the_default():
     adata = cells()
     adata.var["highly_variable"] = CHOSEN
-    sparse_pca(adata, 2, cardinality=5)
-    assert_stored(adata, reference(CHOSEN), CHOSEN)
-    assert adata.uns["spca"]["params"]["mask_var"] == "highly_variable"
-    sparse_pca(adata, 2, cardinality=5, mask_var=None)
-    assert_stored(adata, reference())
-    assert "mask_var" not in adata.uns["spca"]["params"]
-
-
-def test_one_key_names_all_three():
-    adata = cells()
-    sparse_pca(adata, 2, cardinality=5, key_added="mine")
-    assert_stored(adata, reference(), keys=("mine", "mine", "mine"))
-    assert "X_spca" not in adata.obsm
+    for options in ({}, {"use_highly_variable": True}):  # the second has the old name
+        sparse_pca(adata, 2, cardinality=5, **options)
+        assert_stored(adata, reference(CHOSEN), CHOSEN)
+        assert adata.uns["spca"]["params"]["mask_var"] == "highly_variable"
+    for options in ({"mask_var": None}, {"use_highly_variable": False}):
+        sparse_pca(adata, 2, cardinality=5, **options)
+        assert_stored(adata, reference())
+        assert "mask_var" not in adata.uns["spca"]["params"]
 
 
 @pytest.mark.parametrize("where", ["memory csr", "backed csr"])
-def test_a_copy_leaves_the_object_alone(tmp_path, where):
+def test_a_copy_leaves_the_object_alone_and_one_key_names_all_three(tmp_path, where):
     adata = open_cells(where, tmp_path)
-    changed = sparse_pca(adata, 2, cardinality=5, copy=True)
+    before = adata.X[:]
+    changed = sparse_pca(adata, 2, cardinality=5, copy=True, key_added="mine")
+    assert (before != adata.X[:]).nnz == (before != changed.X).nnz == 0
     assert not adata.obsm
     assert not adata.uns
     assert not changed.isbacked
-    assert_stored(changed, reference())
-
-
-def test_the_matrix_itself_is_left_alone():
-    adata = cells("csr")
-    before = adata.X.copy()
-    sparse_pca(adata, 2, cardinality=5)
-    assert (before != adata.X).nnz == 0
+    assert_stored(changed, reference(), keys=("mine", "mine", "mine"))
+    assert "X_spca" not in changed.obsm
 
 
 def test_a_layer_or_an_embedding_is_fitted():
@@ -180,6 +171,7 @@ def test_arguments_are_those_of_scanpy():
     assert ours["random_state"].default == 0
     assert ours["dtype"].default == "float32"
     assert ours["zero_center"].default is True
+    assert " at 0x" not in str(inspect.signature(sparse_pca))  # in the help
     assert [p.kind for p in ours.values()][2] == inspect.Parameter.KEYWORD_ONLY
 
 
@@ -198,19 +190,6 @@ def test_the_model_can_be_returned_and_certificates_are_stored():
     np.testing.assert_allclose(model.transform(COUNTS[:, CHOSEN]), adata.obsm["X_spca"], atol=1e-5)
     np.testing.assert_array_equal(adata.uns["spca"]["upper_bound"], model.upper_bound_)
     np.testing.assert_array_equal(adata.uns["spca"]["optimality_ratio"], model.optimality_ratio_)
-
-
-@pytest.mark.parametrize("use", [True, False])
-def test_the_old_name_of_the_highly_variable_option(use):
-    adata, other = cells(), cells()
-    adata.var["highly_variable"] = other.var["highly_variable"] = CHOSEN
-    sparse_pca(adata, 2, cardinality=5, use_highly_variable=use)
-    sparse_pca(other, 2, cardinality=5, mask_var="highly_variable" if use else None)
-    np.testing.assert_array_equal(adata.varm["sPCs"], other.varm["sPCs"])
-
-
-def test_help_shows_no_address():
-    assert " at 0x" not in str(inspect.signature(sparse_pca))
 
 
 class TestErrors:
@@ -255,10 +234,14 @@ class TestErrors:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_scanpy_continues_from_the_components(tmp_path):
+def test_scanpy_stores_the_same_kinds_of_things_and_continues_from_the_components():
     sc = pytest.importorskip("scanpy")
     adata = cells("csr")
+    sc.pp.pca(adata, n_comps=2)
     sparse_pca(adata, 2, cardinality=5)
+    assert adata.obsm["X_spca"].shape == adata.obsm["X_pca"].shape
+    assert adata.varm["sPCs"].shape == adata.varm["PCs"].shape
+    assert set(adata.uns["pca"]) <= set(adata.uns["spca"])
     sc.pp.neighbors(adata, use_rep="X_spca")
     assert adata.obsp["connectivities"].shape == (P, P)
     axes = sc.pl.embedding(adata, basis="spca", show=False)
@@ -269,30 +252,14 @@ def test_scanpy_continues_from_the_components(tmp_path):
     assert sc.pl.dotplot(adata, genes, groupby="group", show=False)
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_scanpy_stores_the_same_kinds_of_things():
-    sc = pytest.importorskip("scanpy")
-    adata = cells("csr")
-    sc.pp.pca(adata, n_comps=2)
-    sparse_pca(adata, 2, cardinality=5)
-    assert adata.obsm["X_spca"].shape == adata.obsm["X_pca"].shape
-    assert adata.varm["sPCs"].shape == adata.varm["PCs"].shape
-    assert set(adata.uns["pca"]) <= set(adata.uns["spca"])
-
-
 class TestLabelsInAFile:
     LABELS = ("a", "a", "b", "b", None, "c", "c", "c")
 
-    def write(self, path, **columns):
-        cells = anndata.AnnData(np.random.default_rng(0).standard_normal((20, 8)).astype(np.float32))
-        for name, values in columns.items():
-            cells.var[name] = values
+    def write(self, path, labels):
+        cells = anndata.AnnData(np.zeros((20, 8), np.float32))
+        cells.var["grp"] = labels
         cells.write_h5ad(path)
         return path
-
-    def test_a_gene_without_a_label_is_in_no_group(self, tmp_path):
-        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
-        assert read_annotation_column(path, "var", "grp") == list(self.LABELS)
 
     @pytest.mark.parametrize(
         "values",
@@ -303,7 +270,7 @@ class TestLabelsInAFile:
         ],
     )
     def test_missing_numbers_are_no_label(self, tmp_path, values):
-        path = self.write(tmp_path / "x.h5ad", grp=values)
+        path = self.write(tmp_path / "x.h5ad", values)
         labels = read_annotation_column(path, "var", "grp")
         assert [j for j, label in enumerate(labels) if label is None] == [4]
         assert len(set(labels)) == 3
@@ -311,7 +278,7 @@ class TestLabelsInAFile:
     @pytest.mark.parametrize("as_reference", [False, True], ids=["group", "early anndata"])
     @pytest.mark.parametrize(("code", "expected"), [(-1, None), (1, "b"), (-2, ...), (99, ...)])
     def test_a_code_outside_the_categories_is_an_error(self, tmp_path, as_reference, code, expected):
-        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
+        path = self.write(tmp_path / "x.h5ad", pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             codes = file["var/grp/codes"][:]
             codes[0] = code
@@ -329,7 +296,7 @@ class TestLabelsInAFile:
 
     @pytest.mark.parametrize("content", ["an array", "an empty group", "a group"])
     def test_what_is_no_column_is_refused(self, tmp_path, content):
-        path = self.write(tmp_path / "x.h5ad", grp=pd.Categorical(self.LABELS))
+        path = self.write(tmp_path / "x.h5ad", pd.Categorical(self.LABELS))
         with h5py.File(path, "r+") as file:
             del file["var"]
             if content == "an array":

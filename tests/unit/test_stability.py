@@ -21,11 +21,8 @@ def test_frequencies_and_signs_are_those_of_the_fits_of_the_parts():
     X, rng = groups(), np.random.RandomState(5)
     found = stability_selection(X, n_components=1, cardinality=5, n_subsamples=12, fraction=0.4, random_state=5)
     reference = GPower(1, cardinality=5).fit(X).components_[0]
-    rows = []
-    for _ in range(12):
-        z = GPower(1, cardinality=5).fit(X[rng.permutation(80)[:32]]).components_[0]
-        rows.append(np.sign(z) * np.sign(z @ reference))
-    rows = np.array(rows)
+    parts = [GPower(1, cardinality=5).fit(X[rng.permutation(80)[:32]]).components_[0] for _ in range(12)]
+    rows = np.array([np.sign(z) * np.sign(z @ reference) for z in parts])
     np.testing.assert_array_equal(found.frequency[0], np.mean(rows != 0, axis=0))
     used = found.frequency[0] > 0
     np.testing.assert_allclose(found.sign[0, used], rows.sum(axis=0)[used] / np.count_nonzero(rows[:, used], axis=0))
@@ -59,21 +56,10 @@ def test_the_bound_of_meinshausen_and_buehlmann():
 
 def test_the_bound_holds_in_noise():
     """Of exchangeable variables without signal, no more are selected on average than the bound."""
-    counts, bounds = [], []
-    for seed in range(5):
-        X = np.random.default_rng(seed).standard_normal((30, 40))
-        found = stability_selection(
-            X,
-            n_components=1,
-            cardinality=5,
-            n_init=1,
-            solver=Solver(local_search=False),
-            n_subsamples=20,
-            threshold=0.6,
-        )
-        counts.append(found.selected.sum())
-        bounds.append(found.expected_false_selections[0])
-    assert np.mean(counts) <= np.mean(bounds)
+    model = GPower(1, cardinality=5, n_init=1, solver=Solver(local_search=False))
+    tables = (np.random.default_rng(seed).standard_normal((30, 40)) for seed in range(5))
+    runs = [stability_selection(X, model, n_subsamples=20, threshold=0.6) for X in tables]
+    assert sum(run.selected.sum() for run in runs) <= sum(run.expected_false_selections[0] for run in runs)
 
 
 def test_results_repeat_and_a_model_may_be_given():
@@ -87,10 +73,8 @@ def test_results_repeat_and_a_model_may_be_given():
 
 
 def test_sparse_data_give_the_same_answer():
-    X = np.where(np.random.default_rng(0).random((80, 20)) < 0.3, 0, groups())
-    dense, sparse = (
-        stability_selection(given, n_components=1, cardinality=4, n_subsamples=5) for given in (X, sp.csr_array(X))
-    )
+    X, model = np.where(np.random.default_rng(0).random((80, 20)) < 0.3, 0, groups()), GPower(1, cardinality=4)
+    dense, sparse = (stability_selection(given, model, n_subsamples=5) for given in (X, sp.csr_array(X)))
     np.testing.assert_array_equal(dense.frequency, sparse.frequency)
 
 
@@ -100,14 +84,11 @@ def test_the_frame_lists_every_variable_ever_selected():
     table = found.to_frame()
     assert table.columns.tolist() == ["component", "variable", "frequency", "sign", "loading", "selected"]
     assert len(table) == np.count_nonzero(found.frequency)
-    for j in (0, 1):
-        part = table[table["component"] == j]
-        assert part["frequency"].is_monotonic_decreasing
-        for row in part.itertuples():
-            i = DATA.feature_names.index(row.variable)
-            assert row.frequency == found.frequency[j, i]
-            assert row.loading == found.model.components_[j, i]
-            assert row.selected == found.selected[j, i]
+    assert table.groupby("component")["frequency"].apply(lambda part: part.is_monotonic_decreasing).all()
+    at = table["component"], [DATA.feature_names.index(name) for name in table["variable"]]
+    shown = {"frequency": found.frequency, "loading": found.model.components_, "selected": found.selected}
+    for name, numbers in shown.items():
+        np.testing.assert_array_equal(table[name], numbers[at])
     unnamed = stability_selection(DATA.X, n_components=1, cardinality=8, n_subsamples=2, n_init=1).to_frame()
     assert unnamed["variable"].dtype.kind == "i"
 

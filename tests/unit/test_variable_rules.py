@@ -1,21 +1,21 @@
 """Rules on variables: groups, included and excluded variables, weights and budgets."""
 
 from functools import cache
-from itertools import combinations, product
+from itertools import combinations
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
+from sklearn.base import clone
 from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumerate_supports, make_table, support_of
 from tests.optional_packages import OptionalPackage
 from tests.planted_data import make_modules
 
 from gpower import GPower, GPowerCV, GPowerWarning, Solver, sparsity_path, stability_selection
+from gpower.penalties.elementary import Cardinality
 from gpower.penalties.support_rules import SupportRules
 from gpower.solvers.group_swaps import find_better_groups
 from gpower.validation.variable_rules import VariableRules
 
-da = OptionalPackage("dask.array")
 pd = OptionalPackage("pandas")
 
 NAMES = [f"gene{j}" for j in range(12)]
@@ -61,24 +61,11 @@ class TestExactCardinality:
         ]
         np.testing.assert_allclose(found[0].explained_variance_, found[1].explained_variance_, rtol=1e-6)
 
-    @EACH_RULE
-    def test_every_container_gives_the_same_answer(self, rules, tmp_path):
-        X = np.asfortranarray(make_table(2))
-        np.save(tmp_path / "X.npy", X)
-        expected = np.abs(GPower(2, cardinality=3, **rules).fit(X).components_)
-        for data in (sp.csr_array(X), tmp_path / "X.npy", da.from_array(X, chunks=(10, 12)), np.cov(X.T)):
-            covariance = "precomputed" if np.shape(data) == (12, 12) else None
-            model = GPower(2, cardinality=3, covariance=covariance, **rules).fit(data)
-            np.testing.assert_allclose(np.abs(model.components_), expected, atol=1e-6)
-
     def test_lists_give_components_a_place_of_their_own(self):
         X = make_table(3) * np.r_[9.0, np.full(5, 5.0), np.ones(6)]
         model = GPower(2, cardinality=2, include=[[8], [0]], exclude=[[0], [1]]).fit(X)
-        first, second = map(support_of, model.components_)
-        assert 8 in first
-        assert 0 not in first
-        assert 0 in second
-        assert 1 not in second
+        assert model.components_[[0, 1], [8, 0]].all()
+        assert not model.components_[[0, 1], [0, 1]].any()
         assert model.explained_variance_[0] < model.explained_variance_[1]
 
     def test_variables_are_found_by_name(self):
@@ -86,15 +73,14 @@ class TestExactCardinality:
         model = GPower(1, cardinality=3, include=["gene7"], exclude=["gene2", 3], groups=None).fit(X)
         same = GPower(1, cardinality=3, include=7, exclude=[2, 3]).fit(X.to_numpy())
         np.testing.assert_array_equal(model.components_, same.components_)
-        by_name = dict.fromkeys(NAMES[:3], "first") | {NAMES[3]: "second", NAMES[4]: "second"}
-        grouped = GPower(1, cardinality=2, groups=by_name).fit(X)
-        labels = np.array([0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8])
-        np.testing.assert_array_equal(grouped.components_, GPower(1, cardinality=2, groups=labels).fit(X).components_)
 
     def test_a_block_keeps_the_rules_of_each_unit(self):
         block = GPower(2, cardinality=[2, 1], method="block", groups=GROUPS, include=[[5], []]).fit(make_table(5))
         assert [count_groups(z) for z in block.components_] == [2, 1]
         assert 5 in support_of(block.components_[0])
+        penalised = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(make_table(5))
+        assert not penalised.components_[[0, 1], [0, 3]].any()
+        assert np.all(penalised.cardinality_ > 0)
 
     def test_large_tables_are_solved_by_the_sequential_solver(self):
         labels = np.repeat(np.arange(600), 5)
@@ -133,9 +119,6 @@ class TestIncludedWithoutALoading:
         with pytest.warns(GPowerWarning, match="include asks for 'down' in component 1"):
             GPower(1, cardinality=2, positive=True, include=["up", "down"]).fit(frame[["up", "down"]] * [3, 1])
 
-    def test_a_variable_with_a_loading_raises_no_warning(self):
-        assert not GPower(2, cardinality=3, include=[0]).fit(make_table(1)).warnings_.size
-
 
 class TestPenalised:
     @pytest.mark.parametrize("seed", range(4))
@@ -152,16 +135,12 @@ class TestPenalised:
         assert model.gamma_[0] == pytest.approx(0.05 * np.max(np.diag(S) / weights))
 
     def test_a_group_counts_by_the_root_of_its_size(self):
-        X = make_table(2)
-        size = np.bincount(GROUPS)
-        rules = {g: np.sqrt(size[g]) for g in range(6)}
+        roots = dict(enumerate(np.sqrt(np.bincount(GROUPS))))
         for penalty in ("l0", "l1"):
-            options = {"gamma": 0.2, "penalty": penalty, "groups": GROUPS}
-            default = GPower(1, **options).fit(X)
-            again = GPower(1, penalty_weights=rules, **options).fit(X)
-            np.testing.assert_array_equal(default.components_, again.components_)
-            ones = GPower(1, penalty_weights=np.ones(12), **options).fit(X)
-            np.testing.assert_array_equal(default.components_, ones.components_)
+            model = GPower(1, gamma=0.2, penalty=penalty, groups=GROUPS).fit(make_table(2))
+            for weights in (roots, np.ones(12)):
+                again = clone(model).set_params(penalty_weights=weights).fit(make_table(2))
+                np.testing.assert_array_equal(again.components_, model.components_)
 
     @pytest.mark.parametrize("level", [{"gamma": 0.1}, {"gamma": 0.2, "penalty": "l1"}, {"budget": 6.0}])
     def test_weights_by_variable_go_together_with_groups(self, level):
@@ -177,11 +156,10 @@ class TestPenalised:
         np.testing.assert_allclose(mixed.components_, in_order.components_, atol=1e-9)
 
     def test_labels_of_groups_of_one_name_their_weights(self):
-        X, labels = make_table(2), list("abcdefghijkl")
-        by_label = GPower(1, gamma=0.1, groups=labels, penalty_weights={"d": 0.2}).fit(X)
-        np.testing.assert_array_equal(
-            by_label.components_, GPower(1, gamma=0.1, penalty_weights={3: 0.2}).fit(X).components_
-        )
+        labels, options = list("abcdefghijkl"), {"gamma": 0.1, "n_components": 1}
+        by_label = GPower(groups=labels, penalty_weights={"d": 0.2}, **options).fit(make_table(2))
+        by_column = GPower(penalty_weights={3: 0.2}, **options).fit(make_table(2))
+        np.testing.assert_array_equal(by_label.components_, by_column.components_)
 
     def test_zero_weight_is_free_and_include_is_free(self):
         X, weights = make_table(3), np.ones(12)
@@ -207,29 +185,13 @@ class TestPenalised:
             assert count_groups(model.components_[0]) == 3
             assert 5 in support_of(model.components_[0])
 
-    def test_units_of_a_block_have_their_own_rules(self):
-        model = GPower(2, gamma=0.1, method="block", groups=GROUPS, exclude=[[0], [3]], n_init=3).fit(make_table(5))
-        assert not model.components_[0, 0]
-        assert not model.components_[1, 3]
-        assert np.all(model.cardinality_ > 0)
-
 
 class TestBudget:
-    @pytest.mark.parametrize("seed", range(4))
-    def test_the_best_support_that_can_be_paid_for(self, seed):
-        X, rng = make_table(seed, n=9), np.random.default_rng(seed)
-        costs, S = rng.uniform(0.5, 4, 9), compute_scatter(X)
-        model = GPower(1, budget=6, penalty_weights=costs, include=[1]).fit(X)
-        spent = costs[model.components_[0] != 0].sum()
-        best = max(
-            compute_variance(S, support)
-            for chosen in product([0, 1], repeat=9)
-            if chosen[1] and costs[np.flatnonzero(chosen)].sum() <= 6
-            for support in [np.flatnonzero(chosen)]
-        )
-        assert spent <= 6 * (1 + 1e-9)
+    def test_an_included_variable_is_paid_for(self):
+        costs = np.linspace(1, 4, 9)
+        model = GPower(1, budget=6, penalty_weights=costs, include=[1]).fit(make_table(0, n=9))
         assert 1 in support_of(model.components_[0])
-        assert model.objective_[0] >= best * (1 - 0.02)
+        assert costs[model.components_[0] != 0].sum() <= 6 * (1 + 1e-9)
 
     @pytest.mark.parametrize("scale", [1.0, 2.0**-40])
     def test_a_swap_of_variables_keeps_a_budget_of_any_size(self, scale):
@@ -287,11 +249,6 @@ class TestEmptyRules:
         np.testing.assert_array_equal(same.objective_, plain.objective_)
 
     @staticmethod
-    @cache
-    def search_without_rules():
-        return [*TestEmptyRules.search({})]
-
-    @staticmethod
     def search(rules):
         """Yield the loadings of two paths, the frequencies of subsamples and the loadings of a cross-validation."""
         X = make_table(7)
@@ -303,13 +260,12 @@ class TestEmptyRules:
 
     @EACH_EMPTY_RULE
     def test_empty_rules_change_no_path_search_or_subsample(self, rules):
-        for same, plain in zip(self.search(rules), self.search_without_rules(), strict=not rules.get("include")):
+        for same, plain in zip(self.search(rules), self.search({}), strict=not rules.get("include")):
             np.testing.assert_array_equal(same, plain)
 
     def test_a_budget_of_ones_is_a_cardinality(self):
-        X = make_table(7)
-        one = GPower(2, budget=3.5, penalty_weights=np.ones(12)).fit(X)
-        np.testing.assert_array_equal(one.components_, GPower(2, cardinality=3).fit(X).components_)
+        one = GPower(2, budget=3.5, penalty_weights=np.ones(12)).fit(make_table(7))
+        np.testing.assert_array_equal(one.components_, self.fit_without_rules(0).components_)
 
 
 @pytest.mark.parametrize("as_labels", [list, np.array])
@@ -328,13 +284,11 @@ class TestRefused:
                 {"groups": {"gene99": "a"}},
                 "groups names 'gene99', but the variables have no names; give column numbers",
             ),
-            ({"groups": [None] * 12}, "groups has no label for any variable"),
             ({"groups": np.array([" "] * 12)}, "groups has no label for any variable"),
             ({"groups": np.zeros(12)}, "groups puts all 12 variables into one group, 0.0, which leaves nothing"),
             ({"groups": [["a", "b"], *range(11)]}, r"groups has \['a', 'b'\] for variable 0; a label is a name"),
             ({"groups": 3}, "groups=3: one label per variable is needed"),
             ({"include": [-1]}, "include names column -1, and there are 12 variables"),
-            ({"include": [1], "exclude": [1, 2]}, "1 is in include and in exclude"),
             ({"include": [1, 2], "exclude": [1, 2]}, "1, 2 are in include and in exclude"),
             ({"include": range(4)}, r"include asks for 4 variables \(0, 1, 2, 3\), and cardinality=3"),
             ({"include": [0, 3, 5, 6], "groups": GROUPS}, r"asks for 4 groups \(0, 1, 2, 3\), and cardinality=3"),
@@ -348,7 +302,6 @@ class TestRefused:
             ({"groups": GROUPS, "constraint": "orthogonal"}, "groups does not go together with constraint="),
             ({"groups": GROUPS, "cardinality": 7}, "a component uses between 1 and 6 groups"),
             ({"penalty_weights": -np.ones(12)}, "penalty_weights holds -1 for 0; weights are finite"),
-            ({"penalty_weights": [1.0] * 11 + [float("nan")]}, "penalty_weights holds nan for 11"),
             ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
             ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
             (
@@ -377,22 +330,25 @@ class TestRefused:
         with pytest.raises(ValueError, match=sentence):
             GPower(2, **level | rules).fit(make_table())
 
-    def test_a_constant_column_that_must_be_used_is_refused(self):
-        X = make_table()
-        X[:, 4] = 1.0
-        with pytest.raises(ValueError, match="include asks for 4, which does not vary"):
-            GPower(1, cardinality=3, include=[4]).fit(X)
-
-    def test_a_similar_name_is_suggested(self):
-        message = "exclude names 'gene77', but no variable has this name; similar names are 'gene7'"
+    @pytest.mark.parametrize(
+        ("X", "params", "message"),
+        [
+            (make_table() * (np.arange(12) != 4), {"include": [4]}, "include asks for 4, which does not vary"),
+            (
+                pd.DataFrame(make_table(), columns=NAMES),
+                {"exclude": ["gene77"]},
+                "exclude names 'gene77', but no variable has this name; similar names are 'gene7'",
+            ),
+            (
+                make_table(),
+                {"penalty": Cardinality(np.array([2])), "exclude": [1], "cardinality": None},
+                "exclude does not go together with a penalty of your own",
+            ),
+        ],
+    )
+    def test_rules_that_do_not_fit_the_table_or_the_penalty_are_refused(self, X, params, message):
         with pytest.raises(ValueError, match=message):
-            GPower(1, cardinality=3, exclude=["gene77"]).fit(make_frame())
-
-    def test_rules_do_not_go_with_a_custom_penalty(self):
-        from gpower.penalties.elementary import Cardinality
-
-        with pytest.raises(ValueError, match="exclude does not go together with a penalty of your own"):
-            GPower(1, penalty=Cardinality(np.array([2])), exclude=[1]).fit(make_table())
+            GPower(1, **{"cardinality": 3} | params).fit(X)
 
 
 class TestOtherFunctions:
@@ -401,12 +357,10 @@ class TestOtherFunctions:
         [
             {"groups": GROUPS, "include": [5], "exclude": np.array([1])},
             {"groups": {0: "a", 1: "a", np.int64(2): "b", 3: "b"}, "include": {1}, "exclude": range(5, 7)},
-            {"gamma": 0.1, "cardinality": None, "penalty_weights": {3: 2.0, 4: 0.5}},
-            {"gamma": 0.1, "cardinality": None, "groups": GROUPS, "penalty_weights": {0: 2.0, 3: 0.1}},
         ],
     )
     def test_a_loaded_model_fits_as_the_saved_one(self, rules, reload):
-        model = GPower(1, **({"cardinality": 2} | rules)).fit(make_table())
+        model = GPower(1, cardinality=2, **rules).fit(make_table())
         np.testing.assert_array_equal(reload(model).fit(make_table()).components_, model.components_)
 
     @pytest.mark.parametrize(
@@ -430,10 +384,6 @@ class TestOtherFunctions:
         assert again.groups_used() == model.groups_used()
         np.testing.assert_array_equal(again.fit(X).components_, model.components_)
 
-    def test_a_series_by_position_is_kept_by_position(self, reload):
-        groups = pd.Series(GROUPS, index=np.arange(12)[::-1])
-        assert reload(GPower(1, cardinality=2, groups=groups).fit(make_table(2))).groups == GROUPS.tolist()
-
     @pytest.mark.parametrize(
         ("word", "values", "level"),
         [("groups", GROUPS, {"cardinality": 2}), ("penalty_weights", np.linspace(1, 2, 12), {"gamma": 0.1})],
@@ -444,6 +394,8 @@ class TestOtherFunctions:
         expected = GPower(1, **level, **{word: values}).fit(X)
         np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
         np.testing.assert_array_equal(reload(model).fit(X).components_, model.components_)
+        by_position = pd.Series(values, index=np.arange(12)[::-1])
+        assert getattr(reload(model.set_params(**{word: by_position}).fit(make_table(2))), word) == values.tolist()
 
     @pytest.mark.parametrize("form", ["list", "NaN", "categorical", "series", "nullable series"])
     def test_a_variable_without_a_label_is_in_no_group(self, form, reload):
@@ -496,13 +448,6 @@ class TestOtherFunctions:
         chosen = stability_selection(make_table(4), cardinality=2, n_components=1, groups=GROUPS, n_subsamples=10)
         for g in range(6):
             assert np.ptp(chosen.frequency[0, g == GROUPS]) == 0
-
-    def test_stability_of_variables_by_name(self):
-        options = {"cardinality": 3, "n_components": 1, "n_subsamples": 5}
-        named = stability_selection(make_frame(4), include=["gene7"], exclude=["gene2"], **options)
-        by_column = stability_selection(make_table(4), include=[7], exclude=[2], **options)
-        np.testing.assert_array_equal(named.frequency, by_column.frequency)
-        assert named.frequency[0, [7, 2]].tolist() == [1, 0]
 
     def test_the_groups_of_a_component_by_their_labels(self):
         X = make_table(6) * np.r_[np.ones(5), 9.0, np.ones(6)]
