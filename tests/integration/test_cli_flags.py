@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.command_line import assert_refused
 
 import gpower as package
 from gpower import GPower, GPowerCV, Solver, compare, sparsity_path
@@ -126,10 +125,16 @@ class TestKinds:
     def test_text_becomes_a_value(self, kind, text, value):
         assert find_option_spec(kind, "auto")[1]["parser"](text) == value
 
-    def test_words_are_listed(self):
-        assert find_option_spec('{"l0", "l1"} or Penalty', "l0")[1]["metavar"] == "l0|l1"
-        assert find_option_spec('{None, "paper"} or ndarray', None)[1]["metavar"] == "paper"
-        assert find_option_spec('{"auto", None}', "auto")[1]["metavar"] == "auto|none"
+    @pytest.mark.parametrize(
+        ("kind", "default", "words"),
+        [
+            ('{"l0", "l1"} or Penalty', "l0", "l0|l1"),
+            ('{None, "paper"} or ndarray', None, "paper"),
+            ('{"auto", None}', "auto", "auto|none"),
+        ],
+    )
+    def test_words_are_listed(self, kind, default, words):
+        assert find_option_spec(kind, default)[1]["metavar"] == words
 
     def test_the_first_of_several_kinds(self):
         assert find_option_spec("int, RandomState or None", None) == find_option_spec("int", None)
@@ -229,10 +234,6 @@ class TestPlatform:
             gpower.succeed(name, "GSE1.txt.gz", "-m", 1, "-k", 5, *flags, *platform)
         assert "platform" not in given[0]
         assert os.fspath(given[1]["platform"]) == "GPL96.annot.gz"
-
-    def test_a_store_has_none(self, gpower, tmp_path):
-        result = gpower("fit", tmp_path / "x.zarr", "--platform", "GPL96.annot.gz")
-        assert_refused(result, "a store is read in blocks as it is; --platform does not work on it")
 
 
 class TestPublicNames:

@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -15,6 +14,7 @@ from functools import cache
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.fitted_models import assert_same_fit
 from tests.polling import wait_until
 
 from gpower import GPower, Solver
@@ -25,7 +25,7 @@ distributed = pytest.importorskip("distributed")
 
 from gpower.operators.storage import dask as module  # noqa: E402
 from gpower.operators.storage.dask import DaskMatrix, from_store  # noqa: E402
-from gpower.operators.storage.dask_client import ClusterError, compute_on_cluster, connect_to_cluster  # noqa: E402
+from gpower.operators.storage.dask_client import ClusterError, compute_on_cluster  # noqa: E402
 
 LOOPBACK = "127.0.0.1:0"  # no service listens beyond this machine, and ports are free ones
 P, N = 150, 2000
@@ -55,19 +55,10 @@ def csc(A=COUNTS, size=300):
 
 
 ARRAYS = {"rows": (rows, X), "columns": (columns, X), "CSR": (csr, COUNTS), "CSC": (csc, COUNTS)}
-ATTRIBUTES = ("components_", "explained_variance_", "explained_variance_ratio_", "objective_", "mean_", "scale_")
-
-
 @cache
 def reference(name, **options):
     """Return the fit to one of the arrays in memory."""
     return GPower(2, **options).fit(ARRAYS[name][1])
-
-
-def assert_same(found, expected, rtol=1e-8):
-    for name in ATTRIBUTES:
-        there, here = getattr(found, name), getattr(expected, name)
-        np.testing.assert_allclose(there, here, rtol=0, atol=rtol * max(1.0, np.max(np.abs(here))), err_msg=name)
 
 
 @pytest.fixture(scope="module")
@@ -95,18 +86,18 @@ def client(cluster):
     ids=str,
 )
 def test_threads_give_the_answer_of_the_array(name, options):
-    assert_same(GPower(2, **options).fit(ARRAYS[name][0]()), reference(name, **options))
+    assert_same_fit(GPower(2, **options).fit(ARRAYS[name][0]()), reference(name, **options))
 
 
 @pytest.mark.parametrize("name", ["rows", "columns"])
 def test_weights_and_single_precision(name):
     make, A = ARRAYS[name]
     options = {"gamma": 0.1, "tol": 1e-12}
-    assert_same(GPower(2, **options).fit(make(), sample_weight=WEIGHTS), GPower(2, **options).fit(A, None, WEIGHTS))
+    assert_same_fit(GPower(2, **options).fit(make(), sample_weight=WEIGHTS), GPower(2, **options).fit(A, None, WEIGHTS))
     A = A.astype(np.float32)
     model = GPower(2, cardinality=12).fit(make(A))
     assert model.components_.dtype == np.float32
-    assert_same(model, GPower(2, cardinality=12).fit(A), 1e-4)
+    assert_same_fit(model, GPower(2, cardinality=12).fit(A), 1e-4)
 
 
 @pytest.mark.parametrize("make", [rows, columns, csr, csc])
@@ -125,19 +116,19 @@ def test_other_numbers_are_worked_on_as_float64(dtype):
     A = (COUNTS > 0 if dtype == "bool" else COUNTS).astype(dtype)
     found = GPower(1, cardinality=12).fit(rows(A))
     assert found.components_.dtype == np.float64
-    assert_same(found, GPower(1, cardinality=12).fit(A.astype(float)))
+    assert_same_fit(found, GPower(1, cardinality=12).fit(A.astype(float)))
 
 
 def test_chunks_along_both_axes_are_joined_with_a_warning():
     both = da.from_array(X, chunks=(50, 700))
     with pytest.warns(UserWarning, match=r"chunked along both axes \(3 × 3\) and is rechunked by rows"):
         found = GPower(2, cardinality=12).fit(both)
-    assert_same(found, reference("rows", cardinality=12))
+    assert_same_fit(found, reference("rows", cardinality=12))
 
 
 def test_empty_and_uneven_chunks():
     uneven = da.concatenate([rows(X[:1]), rows(X[1:1]), rows(X[1:90], 7), rows(X[90:], 60)])
-    assert_same(GPower(2, cardinality=12).fit(uneven), reference("rows", cardinality=12))
+    assert_same_fit(GPower(2, cardinality=12).fit(uneven), reference("rows", cardinality=12))
 
 
 class TestLazy:
@@ -177,7 +168,7 @@ class TestErrors:
         with pytest.raises(StoreError, match=r"chunks of unknown size along its rows; call X\.compute_chunk_sizes\(\)"):
             GPower(1).fit(unknown)
         known = unknown.compute_chunk_sizes()
-        assert_same(GPower(1, cardinality=12).fit(known), GPower(1, cardinality=12).fit(X[X[:, 0] > 0]))
+        assert_same_fit(GPower(1, cardinality=12).fit(known), GPower(1, cardinality=12).fit(X[X[:, 0] > 0]))
 
     @pytest.mark.parametrize("shape", [(20,), (4, 4, 4)])
     def test_dimensions(self, shape):
@@ -196,22 +187,13 @@ class TestErrors:
             with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
                 GPower(1).fit(make(A))
 
-    def test_no_scheduler_at_an_address(self, monkeypatch):
-        monkeypatch.setattr("gpower.operators.storage.dask_client.CONNECT_TIMEOUT_SECONDS", 1)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        with pytest.raises(OSError, match=f"No Dask scheduler answers at tcp://127.0.0.1:{port}"):
-            connect_to_cluster(f"tcp://127.0.0.1:{port}")
-
-
 class TestStores:
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_blocks_are_read_where_they_are_used(self, tmp_path, order):
         np.save(tmp_path / "x.npy", np.asarray(X, order=order))
         lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
         assert lazy.numblocks == ((6, 1) if order == "C" else (1, 7))
-        assert_same(GPower(2, cardinality=12).fit(lazy), reference("rows", cardinality=12))
+        assert_same_fit(GPower(2, cardinality=12).fit(lazy), reference("rows", cardinality=12))
 
     def test_a_broken_one_is_named(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
@@ -233,7 +215,7 @@ def test_a_cluster_gives_the_answer_of_the_array(client, name):
     make, A = ARRAYS[name]
     options = {"cardinality": 12, "scale": name == "rows"}
     model = GPower(2, **options).fit(make())
-    assert_same(model, reference(name, **options))
+    assert_same_fit(model, reference(name, **options))
     np.testing.assert_allclose(model.transform(make()).compute(), model.transform(A), atol=1e-10)
 
 
@@ -468,7 +450,7 @@ class TestWorkerLoss:
             model = GPower(3, cardinality=12, solver=Solver(callback=between))
             found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
         assert len(calls) > 3
-        assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
+        assert_same_fit(found, GPower(3, cardinality=12).fit(X), 1e-12)
 
     def test_a_product_that_loses_a_worker_is_repeated(self, tmp_path):
         np.save(tmp_path / "x.npy", X)
@@ -523,7 +505,7 @@ def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(tmp_path):
         model = GPower(3, cardinality=12, solver=Solver(callback=suspend))
         found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
     assert suspended
-    assert_same(found, GPower(3, cardinality=12).fit(X), 1e-12)
+    assert_same_fit(found, GPower(3, cardinality=12).fit(X), 1e-12)
 
 
 class TestSchedulerLoss:
@@ -559,7 +541,7 @@ if __name__ == "__main__":
         process.stdout.close()
         found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
         assert found.n_passes_ < GPower(3, cardinality=12).fit(lazy).n_passes_
-        assert_same(found, GPower(3, cardinality=12).fit(X))
+        assert_same_fit(found, GPower(3, cardinality=12).fit(X))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
         monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
