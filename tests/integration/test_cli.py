@@ -380,7 +380,7 @@ class TestErrors:
             (["-m", 3, "-k", "5,5"], "-k has 2 entries, but -m 3"),
             (["-k", 5, "--gamma", 0.1], "-k and --gamma"),
             (["--gamma", 1.5], "--gamma 1.5"),
-            (["--penalty", "l7"], "--penalty l7 is not known"),
+            (["--penalty", "l7"], "error: --penalty l7 is not known"),
             (["--covariance"], "square matrix"),
             (["--index-col", "nobody"], "--index-col nobody is not a heading; the file has the columns name, "),
             (["--drop", "a,nobody"], "--drop a is not a heading"),
