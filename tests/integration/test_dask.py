@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 import warnings
+from collections import Counter
 from contextlib import contextmanager
 from functools import cache
 
@@ -55,19 +56,32 @@ def csc(A=COUNTS, size=300):
 
 
 ARRAYS = {"rows": (rows, X), "columns": (columns, X), "CSR": (csr, COUNTS), "CSC": (csc, COUNTS)}
+
+
 @cache
 def reference(name, **options):
     """Return the fit to one of the arrays in memory."""
     return GPower(2, **options).fit(ARRAYS[name][1])
 
 
+def start_cluster(**options):
+    """Start a cluster on this machine, of two workers unless said otherwise."""
+    two = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": LOOPBACK}
+    return distributed.LocalCluster(**two | options)
+
+
 @pytest.fixture(scope="module")
 def cluster():
     """Yield a cluster of two workers on this machine and close it without waiting for restarts."""
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=LOOPBACK, memory_limit="1GB"
-    ) as made:
+    with start_cluster(processes=True, memory_limit="1GB") as made:
         yield made
+
+
+@pytest.fixture
+def store(tmp_path):
+    """Return the table on disk as a Dask array."""
+    np.save(tmp_path / "x.npy", X)
+    return from_store(tmp_path / "x.npy", block_bytes=200_000)
 
 
 @pytest.fixture
@@ -132,23 +146,19 @@ def test_empty_and_uneven_chunks():
 
 
 class TestLazy:
-    def record_chunks(self, make=rows):
-        """Return an array and the list of its computed chunks."""
+    @pytest.mark.parametrize("name", ["rows", "columns", "CSR"])
+    def test_transform_computes_nothing_until_it_is_asked(self, name):
+        make, A = ARRAYS[name]
         seen = []
-        return make().map_blocks(lambda block: seen.append(block.shape) or block, meta=make()._meta), seen
-
-    @pytest.mark.parametrize("make", [rows, columns, csr])
-    def test_transform_computes_nothing_until_it_is_asked(self, make):
-        A = ARRAYS[{"rows": "rows", "columns": "columns", "csr": "CSR"}[make.__name__]][1]
-        model = GPower(2, cardinality=12, scale=True).fit(A)
-        lazy, seen = self.record_chunks(make)
+        lazy = make().map_blocks(lambda block: seen.append(block.shape) or block, meta=make()._meta)
+        model = reference(name, cardinality=12, scale=True)
         scores = model.transform(lazy)
         assert not seen
         assert isinstance(scores, da.Array)
-        assert scores.shape == (P, 2)
-        assert scores.dtype == np.float64
+        assert (scores.shape, scores.dtype) == ((P, 2), np.float64)
         np.testing.assert_allclose(scores.compute(scheduler="synchronous"), model.transform(A), atol=1e-10)
         assert len(seen) == lazy.npartitions
+        assert model.score(make()) == pytest.approx(model.score(A))
 
     def test_a_missing_value_is_reported_when_it_is_read(self):
         A = X.copy()
@@ -156,10 +166,6 @@ class TestLazy:
         scores = reference("rows", cardinality=12).transform(rows(A))
         with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
             scores.compute(scheduler="synchronous")
-
-    def test_the_share_of_the_variance(self):
-        model = reference("rows", cardinality=12)
-        assert model.score(rows()) == pytest.approx(model.score(X))
 
 
 class TestErrors:
@@ -170,14 +176,17 @@ class TestErrors:
         known = unknown.compute_chunk_sizes()
         assert_same_fit(GPower(1, cardinality=12).fit(known), GPower(1, cardinality=12).fit(X[X[:, 0] > 0]))
 
-    @pytest.mark.parametrize("shape", [(20,), (4, 4, 4)])
-    def test_dimensions(self, shape):
-        with pytest.raises(StoreError, match=f"has {len(shape)} dimensions; a matrix of samples × variables has two"):
-            GPower(1).fit(da.zeros(shape))
-
-    def test_text(self):
-        with pytest.raises(StoreError, match="holds values of type <U1, not numbers"):
-            GPower(1).fit(da.from_array(np.array([["a", "b"]])))
+    @pytest.mark.parametrize(
+        ("A", "message"),
+        [
+            (np.zeros(20), "has 1 dimensions; a matrix of samples × variables has two"),
+            (np.zeros((4, 4, 4)), "has 3 dimensions; a matrix of samples × variables has two"),
+            (np.array([["a", "b"]]), "holds values of type <U1, not numbers"),
+        ],
+    )
+    def test_what_is_no_matrix_of_numbers(self, A, message):
+        with pytest.raises(StoreError, match=message):
+            GPower(1).fit(da.from_array(A))
 
     @pytest.mark.parametrize("value", [np.nan, np.inf])
     def test_a_value_that_is_not_finite(self, value):
@@ -187,6 +196,7 @@ class TestErrors:
             with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
                 GPower(1).fit(make(A))
 
+
 class TestStores:
     @pytest.mark.parametrize("order", ["C", "F"])
     def test_blocks_are_read_where_they_are_used(self, tmp_path, order):
@@ -195,14 +205,10 @@ class TestStores:
         assert lazy.numblocks == ((6, 1) if order == "C" else (1, 7))
         assert_same_fit(GPower(2, cardinality=12).fit(lazy), reference("rows", cardinality=12))
 
-    def test_a_broken_one_is_named(self, tmp_path):
-        np.save(tmp_path / "x.npy", X)
-        lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
+    def test_a_broken_one_is_named_and_something_else_refused(self, tmp_path, store):
         os.truncate(tmp_path / "x.npy", 1_500_000)
         with pytest.raises(StoreError, match=r"x\.npy"):
-            GPower(1).fit(lazy)
-
-    def test_something_else(self):
+            GPower(1).fit(store)
         with pytest.raises(StoreError, match="this is not a store on disk"):
             from_store(X)
 
@@ -227,27 +233,25 @@ def test_the_clients_workers_do_the_work(client):
 
 
 class TestTasks:
-    def count_tasks(self, client, matrix, call):
+    def count_tasks(self, client, call):
         """Count the functions that the workers ran for one product."""
-        before = self.ran(client)
-        call(matrix)
-        after = self.ran(client)
-        return {name: count - before.get(name, 0) for name, count in after.items() if count > before.get(name, 0)}
 
-    @staticmethod
-    def ran(client):
         def computed(dask_scheduler):
-            return {name: prefix.state_counts["memory"] for name, prefix in dask_scheduler.task_prefixes.items()}
+            return Counter(
+                {name: prefix.state_counts["memory"] for name, prefix in dask_scheduler.task_prefixes.items()}
+            )
 
-        return client.run_on_scheduler(computed)
+        before = client.run_on_scheduler(computed)
+        call()
+        return dict(client.run_on_scheduler(computed) - before)
 
     @pytest.mark.parametrize("chunks", [10, 40])
     def test_a_product_is_one_task_per_worker(self, client, chunks):
         matrix = DaskMatrix(rows(size=chunks))
         Y = np.ones((P, 1))
         matrix.transposed_times(Y)  # the blocks are now in memory
-        assert self.count_tasks(client, matrix, lambda M: M.transposed_times(Y)) == {"sum_over_blocks": 2}
-        assert self.count_tasks(client, matrix, lambda M: M.times(np.ones((N, 1)))) == {"run_on_blocks": 2}
+        assert self.count_tasks(client, lambda: matrix.transposed_times(Y)) == {"sum_over_blocks": 2}
+        assert self.count_tasks(client, lambda: matrix.times(np.ones((N, 1)))) == {"run_on_blocks": 2}
 
     def test_blocks_stay_where_they_are(self, client):
         matrix = DaskMatrix(rows(size=10))
@@ -318,35 +322,27 @@ def unaligned(array):
 
 
 class TestAlignment:
-    def test_a_dense_block_is_aligned_once(self):
-        odd = unaligned(X)
-        assert not odd.flags.aligned
-        block = module._WorkerBlock(odd)
-        even = block.get_aligned()
-        assert even.flags.aligned
-        assert block.get_aligned() is even
-        np.testing.assert_array_equal(even, X)
-
-    def test_a_sparse_block_is_aligned_once(self):
-        odd = sp.csr_matrix(COUNTS)
-        odd.data, odd.indices = unaligned(odd.data), unaligned(odd.indices)
-        even = module._WorkerBlock(odd).get_aligned()
-        assert even.data.flags.aligned
-        assert even.indices.flags.aligned
+    def test_a_block_is_aligned_once_if_it_has_to_be(self):
+        dense, sparse = unaligned(X), sp.csr_matrix(COUNTS)
+        sparse.data, sparse.indices = unaligned(sparse.data), unaligned(sparse.indices)
+        assert not dense.flags.aligned
+        block, even = module._WorkerBlock(dense), module._WorkerBlock(sparse).get_aligned()
+        assert block.get_aligned() is block.get_aligned()
+        assert all(part.flags.aligned for part in (block.get_aligned(), even.data, even.indices))
+        np.testing.assert_array_equal(block.get_aligned(), X)
         np.testing.assert_array_equal(even.toarray(), COUNTS)
-
-    def test_an_aligned_block_is_not_copied(self):
         assert module._WorkerBlock(X).get_aligned() is X
 
     def test_blocks_that_crossed_a_socket(self, client):
         """Blocks moved to another worker arrive at odd addresses and are aligned before use."""
-        addresses = list(client.scheduler_info()["workers"])
-        made = client.submit(np.ones, (200, 101), workers=[addresses[0]], pure=False)
-        arrived = client.submit(lambda a: a.flags.aligned, made, workers=[addresses[1]], pure=False).result()
-        used = client.submit(
-            lambda a: module._WorkerBlock(a).get_aligned().flags.aligned, made, workers=[addresses[1]], pure=False
-        )
-        assert used.result()
+        first, second = client.scheduler_info()["workers"]
+        made = client.submit(np.ones, (200, 101), workers=[first], pure=False)
+
+        def run(is_aligned):
+            return client.submit(is_aligned, made, workers=[second], pure=False).result()
+
+        arrived = run(lambda a: a.flags.aligned)
+        assert run(lambda a: module._WorkerBlock(a).get_aligned().flags.aligned)
         if arrived:
             pytest.skip("this version of distributed aligns what it receives")
 
@@ -407,13 +403,10 @@ class TestInterrupt:
 
 @contextmanager
 def workers_that_die(nanny):
-    """Yield a client with two workers of its own and a function that sends SIGKILL to one of them."""
-    kind = {"n_workers": 2, "threads_per_worker": 1} if nanny else {"n_workers": 0, "processes": False}
+    """Yield a client with two workers of its own and a function that sends SIGKILL to one that still responds."""
     processes = []
-    with (
-        distributed.LocalCluster(dashboard_address=LOOPBACK, protocol="tcp", **kind) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    kind = {} if nanny else {"n_workers": 0, "processes": False}
+    with start_cluster(protocol="tcp", **kind) as cluster, distributed.Client(cluster) as client:
         if not nanny:
             command = [sys.executable, "-m", "distributed.cli.dask_worker", cluster.scheduler_address]
             flags = ["--no-nanny", "--nthreads", "1", "--no-dashboard"]
@@ -421,24 +414,16 @@ def workers_that_die(nanny):
             processes = [subprocess.Popen([*command, *flags], **quiet) for _ in range(2)]
             client.wait_for_workers(2, timeout=60)
         try:
-            yield client, lambda: kill_one(client)
+            yield client, lambda: os.kill(next(iter(client.run(os.getpid, on_error="ignore").values())), signal.SIGKILL)
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
 
 
-def kill_one(client):
-    """Send SIGKILL to a worker that still responds."""
-    answers = client.run(os.getpid, on_error="ignore")
-    for pid in [*answers.values()][:1]:
-        os.kill(pid, signal.SIGKILL)
-
-
 @pytest.mark.slow
 class TestWorkerLoss:
-    def test_a_loss_between_rounds_does_not_change_the_result(self, tmp_path):
-        np.save(tmp_path / "x.npy", X)
+    def test_a_loss_between_rounds_does_not_change_the_result(self, store):
         calls = []
         with workers_that_die(nanny=True) as (_, kill):
 
@@ -447,15 +432,13 @@ class TestWorkerLoss:
                 if len(calls) == 3:
                     kill()
 
-            model = GPower(3, cardinality=12, solver=Solver(callback=between))
-            found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+            found = GPower(3, cardinality=12, solver=Solver(callback=between)).fit(store)
         assert len(calls) > 3
         assert_same_fit(found, GPower(3, cardinality=12).fit(X), 1e-12)
 
-    def test_a_product_that_loses_a_worker_is_repeated(self, tmp_path):
-        np.save(tmp_path / "x.npy", X)
+    def test_a_product_that_loses_a_worker_is_repeated(self, store):
         with workers_that_die(nanny=False) as (client, kill):
-            matrix = DaskMatrix(from_store(tmp_path / "x.npy", block_bytes=200_000))
+            matrix = DaskMatrix(store)
             shares = [("at work", part.start) for part in matrix.get_block_slices()]
             before = matrix.sum_blocks(slow_sums, shares)
             begun = distributed.Event("at work", client=client)
@@ -489,29 +472,24 @@ def test_a_worker_of_another_python_is_refused(client, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(tmp_path):
-    np.save(tmp_path / "x.npy", X)
+def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(store):
     suspended = []
-    local = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": LOOPBACK}
-    with distributed.LocalCluster(**local) as cluster, distributed.Client(cluster) as client:
+    with start_cluster(processes=True) as cluster, distributed.Client(cluster) as client:
 
         def suspend(state):
-            if suspended:
-                return
-            suspended.append(next(iter(client.run(os.getpid).values())))
-            os.kill(suspended[0], signal.SIGSTOP)
-            threading.Timer(3.0, os.kill, (suspended[0], signal.SIGCONT)).start()
+            if not suspended:
+                suspended.append(next(iter(client.run(os.getpid).values())))
+                os.kill(suspended[0], signal.SIGSTOP)
+                threading.Timer(3.0, os.kill, (suspended[0], signal.SIGCONT)).start()
 
-        model = GPower(3, cardinality=12, solver=Solver(callback=suspend))
-        found = model.fit(from_store(tmp_path / "x.npy", block_bytes=200_000))
+        found = GPower(3, cardinality=12, solver=Solver(callback=suspend)).fit(store)
     assert suspended
     assert_same_fit(found, GPower(3, cardinality=12).fit(X), 1e-12)
 
 
 class TestSchedulerLoss:
     @pytest.mark.slow
-    def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path):
-        np.save(tmp_path / "x.npy", X)
+    def test_it_is_reported_and_the_components_found_are_kept(self, tmp_path, store):
         path = tmp_path / "fit.npz"
         code = """
 import sys
@@ -527,7 +505,6 @@ if __name__ == "__main__":
             [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         address = process.stdout.readline().strip()
-        lazy = from_store(tmp_path / "x.npy", block_bytes=400_000)
         with distributed.Client(address):
 
             def watch(state):
@@ -536,44 +513,26 @@ if __name__ == "__main__":
                     process.wait()
 
             with pytest.raises(ClusterError, match=f"The Dask cluster at {address} is lost"):
-                GPower(3, cardinality=12, checkpoint=path, solver=Solver(callback=watch)).fit(lazy)
+                GPower(3, cardinality=12, checkpoint=path, solver=Solver(callback=watch)).fit(store)
         process.stdin.close()
         process.stdout.close()
-        found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(lazy)  # on threads
-        assert found.n_passes_ < GPower(3, cardinality=12).fit(lazy).n_passes_
+        found = GPower(3, cardinality=12, checkpoint=path, resume=True).fit(store)  # on threads
+        assert found.n_passes_ < GPower(3, cardinality=12).fit(store).n_passes_
         assert_same_fit(found, GPower(3, cardinality=12).fit(X))
 
     def test_a_cluster_without_workers_is_not_waited_for(self, monkeypatch):
         monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
         monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
-        none = {"n_workers": 0, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
-        with distributed.LocalCluster(**none) as cluster, distributed.Client(cluster) as client:
+        none = start_cluster(n_workers=0, processes=False, protocol="tcp")
+        with none as cluster, distributed.Client(cluster) as client:
             told = f"The Dask cluster at {client.scheduler.address} has had no workers for 0.5 s; start some"
             with pytest.raises(ClusterError, match=re.escape(told)):
                 GPower(1, cardinality=12).fit(rows())
             with pytest.raises(ClusterError, match=re.escape(told)):
                 compute_on_cluster(rows())
 
-    @pytest.mark.slow
-    def test_a_cluster_that_loses_its_last_worker_is_not_waited_for(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.operators.storage.dask_client.NO_WORKERS_TIMEOUT_SECONDS", 0.5)
-        monkeypatch.setattr("gpower.operators.storage.dask_client.POLL_INTERVAL_SECONDS", 0.1)
-        np.save(tmp_path / "x.npy", X)
-        with workers_that_die(nanny=False) as (client, kill):
-
-            def end(state):
-                while client.scheduler_info()["workers"]:
-                    kill()
-                    time.sleep(0.1)
-
-            with pytest.raises(ClusterError, match=r"has had no workers for|is lost"):
-                GPower(2, cardinality=12, solver=Solver(callback=end)).fit(
-                    from_store(tmp_path / "x.npy", block_bytes=200_000)
-                )
-
     def test_every_error_of_a_lost_client_is_a_cluster_error(self):
-        none = {"n_workers": 1, "processes": False, "protocol": "tcp", "dashboard_address": LOOPBACK}
-        with distributed.LocalCluster(**none) as cluster:
+        with start_cluster(n_workers=1, processes=False, protocol="tcp") as cluster:
             client = distributed.Client(cluster)
             matrix = DaskMatrix(rows())
             client.close()
