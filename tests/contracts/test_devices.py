@@ -18,6 +18,7 @@ from gpower._utils.arrays import as_native, to_device
 from gpower.estimators import single_cell
 from gpower.operators import as_container
 from gpower.operators.storage import device_sparse
+from gpower.penalties import elementary
 from gpower.penalties.elementary import find_largest_rows
 
 from .device_double import TRANSFERS, DeviceArray, DeviceCSC, DeviceCSR
@@ -162,11 +163,16 @@ def test_weights_and_covariates_work_on_the_device():
     np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-9)
 
 
-@pytest.mark.parametrize("k", [1, 50, 3000, 90_000])
-@pytest.mark.parametrize("levels", [None, 40])
-def test_the_largest_of_many_values_are_found_by_a_sample(k, levels):
-    values = np.abs(np.random.default_rng(2).standard_normal((100_000, 2)))
-    values = values if levels is None else np.round(values * levels)  # many ties
+@pytest.mark.parametrize("sample_size", [16, 1000])
+@pytest.mark.parametrize(
+    ("n", "k"), [*((n, k) for n in (9, 200, 5000) for k in (1, 3, n // 2, n - 1)), (100_000, 3000), (100_000, 90_000)]
+)
+@pytest.mark.parametrize("levels", [np.inf, 2])
+def test_the_largest_of_many_values_are_found_by_a_sample(n, k, levels, sample_size, monkeypatch):
+    monkeypatch.setattr(elementary, "DEVICE_SORT_SAMPLE_SIZE", sample_size)
+    values = np.random.default_rng(n).standard_normal((n, 2))
+    values[:, 1] = np.sort(values[:, 1])[::-1]
+    values = values if levels == np.inf else np.round(values * levels)  # many ties
     found = to_numpy(find_largest_rows(DeviceArray(values), k))
     assert found.shape == (k, 2)
     for j in range(2):

@@ -278,6 +278,8 @@ def test_a_deflated_matrix_has_nothing_left_of_the_component(rule, base):
     left = DEFLATION_RULES[rule].remove(case.operator, z)
     assert np.max(np.abs(case.frame @ left.combine(z[:, None]))) <= 1e-12 * np.linalg.norm(case.A)
     assert DEFLATION_RULES[rule].remove(case.operator, np.zeros(N)) is case.operator
+    twice = DEFLATION_RULES[rule].remove(left, z)
+    np.testing.assert_allclose(twice.gram(ALL), left.gram(ALL), atol=1e-10)
 
 
 @pytest.mark.parametrize("base", ["dense", "covariance"])
