@@ -97,6 +97,7 @@ SETS = {
 } | {
     "Stiefel": stiefel(M),
     "square Stiefel": stiefel(D),
+    "Stiefel of one column": stiefel(1),
     "spheres": SetCase(
         Spheres(),
         (D, M),
@@ -192,15 +193,6 @@ def test_norm_and_dual_norm_are_those_of_the_metric(kind):
 def test_a_metric_that_is_not_positive_definite_is_refused(kind, G):
     with pytest.raises(ValueError, match=r"metric must be symmetric positive definite.*\.$"):
         kind(1.0, G).argmax_linear(np.array([1.0, 2.0]))
-
-
-@pytest.mark.parametrize("shape", [(D, 1), (1, 1)])
-def test_a_block_of_one_is_the_sphere(shape):
-    for g in gradients(shape)[:4]:
-        expected = Sphere().argmax_linear(g.ravel())[:, None]
-        np.testing.assert_allclose(Stiefel().argmax_linear(g), expected, atol=1e-14)
-        np.testing.assert_allclose(Spheres().argmax_linear(g), expected, atol=1e-14)
-        assert Stiefel().support_value(g) == pytest.approx(Sphere().support_value(g.ravel()))
 
 
 DEFICIENT = {

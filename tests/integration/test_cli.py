@@ -1,7 +1,6 @@
 """``gpower fit`` and ``gpower demo``: output, options, errors and progress."""
 
 import gzip
-import inspect
 import io
 import json
 import logging
@@ -30,7 +29,6 @@ rich = pytest.importorskip("rich")
 
 
 from gpower.cli import console as console_module  # noqa: E402
-from gpower.cli.commands import fit as fit_module  # noqa: E402
 from gpower.cli.console import OutputSink  # noqa: E402
 from gpower.cli.shared_flags import format_flag  # noqa: E402
 
@@ -116,11 +114,6 @@ class TestPrinted:
 
 
 class TestOptions:
-    def test_every_estimator_option_has_its_flag(self):
-        options = set(inspect.signature(fit_module.fit).parameters)
-        assert set(inspect.signature(GPower).parameters) - {"warm_start"} <= options
-        assert set(inspect.signature(Solver).parameters) - {"callback"} <= options
-
     @pytest.mark.parametrize(
         ("flags", "expected"),
         [

@@ -1,6 +1,5 @@
 """Covariates and batches on the command line: columns of --metadata, removed by every command that reads the data."""
 
-import json
 
 import numpy as np
 import pytest
@@ -61,12 +60,21 @@ def test_flags_that_name_nothing_are_refused(gpower, files, flags, message):
     assert_refused(gpower("fit", "genes.csv", "-k", "6", *flags.split()), message)
 
 
-def test_a_batch_that_explains_components_is_named(gpower, files):
+@pytest.mark.parametrize(
+    "command", ["fit genes.csv -k 20", "plot m.npz genes.csv -o figures", "report m.npz genes.csv"]
+)
+def test_a_batch_that_explains_components_is_named(gpower, files, command):
+    GPower(2, cardinality=20).fit(X).save("m.npz")
     note = "may be a batch; if so, remove it with --batch."
-    done = gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--json")
-    assert "differ with 'plate' (strength 0." in done.stderr
-    assert any(note in each for each in json.loads(done.stdout)["notes"])
-    assert note not in gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--batch", "plate").stderr
+    notes = gpower.succeed(*command.split(), "--metadata", "samples.csv").stderr
+    assert "with 'plate' (strength 0." in notes
+    assert note in notes
+
+
+def test_a_batch_that_is_removed_is_not_named(gpower, files):
+    command = ("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv")
+    assert any("'plate'" in note for note in gpower.read_json(*command)["notes"])
+    assert "'plate'" not in gpower(*command, "--batch", "plate").stderr
 
 
 def test_a_model_asks_for_its_covariates(gpower, files):
