@@ -1,6 +1,5 @@
 """Covariates and batches on the command line: columns of --metadata, removed by every command that reads the data."""
 
-
 import numpy as np
 import pytest
 from tests.command_line import assert_refused, write_csv

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from contextlib import contextmanager
 from functools import cache
+from math import fsum
 
 import numpy as np
 import pytest
@@ -188,14 +189,6 @@ class TestErrors:
         with pytest.raises(StoreError, match=message):
             GPower(1).fit(da.from_array(A))
 
-    @pytest.mark.parametrize("value", [np.nan, np.inf])
-    def test_a_value_that_is_not_finite(self, value):
-        A = X.copy()
-        A[101, 7] = value
-        for make in (rows, columns, csr):
-            with pytest.raises(ValueError, match=r"first in row 101 \(counted from 0\), column 7"):
-                GPower(1).fit(make(A))
-
 
 class TestStores:
     @pytest.mark.parametrize("order", ["C", "F"])
@@ -257,9 +250,8 @@ class TestTasks:
         matrix = DaskMatrix(rows(size=10))
         matrix.transposed_times(np.ones((P, 1)))
         before = client.who_has(matrix.blocks)
-        for _ in range(5):
-            matrix.times(np.ones((N, 1)))
-            matrix.transposed_times(np.ones((P, 1)))
+        matrix.times(np.ones((N, 1)))
+        matrix.transposed_times(np.ones((P, 1)))
         assert client.who_has(matrix.blocks) == before
         assert all(len(owners) == 1 for owners in before.values())
 
@@ -274,27 +266,13 @@ class TestTasks:
 
 
 class TestSums:
-    TERMS = (1e16 * rng.standard_normal((40, 5)), 1.0 * rng.standard_normal((40, 5)))
-
-    def test_they_do_not_depend_on_the_placement_of_the_blocks(self):
-        """Every grouping and order of the blocks gives the same last digit."""
-        terms = self.TERMS[0] * rng.uniform(1e-16, 1, (40, 1)) + self.TERMS[1]
-        found = set()
+    def test_they_are_exact_in_every_grouping_and_order_of_the_blocks(self):
+        terms = np.concatenate([1e16 * rng.standard_normal((40, 5)), rng.standard_normal((40, 5))])
+        exact = [fsum(column) for column in terms.T]
         for seed in range(20):
-            order = np.random.default_rng(seed).permutation(40)
-            groups = np.array_split(order, 1 + seed % 4)
-            parts = [module._sum_compensated((terms[i], 0.0) for i in np.sort(group)) for group in groups]
-            found.add(np.sum(module._sum_compensated(parts), axis=0).tobytes())
-        assert len(found) == 1
-        naive = {sum(terms[i] for i in np.random.default_rng(s).permutation(40)).tobytes() for s in range(20)}
-        assert len(naive) > 1  # the data are such that order matters
-
-    def test_they_are_as_exact_as_they_can_be(self):
-        from math import fsum
-
-        terms = np.concatenate(self.TERMS)
-        found = np.sum(module._sum_compensated((term, 0.0) for term in terms), axis=0)
-        np.testing.assert_array_equal(found, [fsum(column) for column in terms.T])
+            groups = np.array_split(np.random.default_rng(seed).permutation(len(terms)), 1 + seed % 4)
+            parts = [module._sum_compensated((terms[i], 0.0) for i in group) for group in groups]
+            np.testing.assert_array_equal(np.sum(module._sum_compensated(parts), axis=0), exact)
 
     def test_a_fit_repeats_to_the_last_digit_wherever_the_blocks_are(self, client):
         fits = []
@@ -375,27 +353,25 @@ def test_vectors_of_any_length_are_sent_without_a_warning(client):
     np.testing.assert_allclose(matrix.times(T), 400_000)
 
 
-class TestInterrupt:
-    @pytest.mark.parametrize("where", ["blocks", "product"])
-    def test_nothing_is_left_in_flight(self, client, where):
-        begun, over = distributed.Event(f"{where} begun"), distributed.Event(f"{where} over")
+@pytest.mark.parametrize("where", ["blocks", "product"])
+def test_nothing_is_left_in_flight_after_an_interrupt(client, where):
+    begun, over = distributed.Event(f"{where} begun"), distributed.Event(f"{where} over")
 
-        def slow(block):
-            distributed.Event(f"{where} begun").set()
-            distributed.Event(f"{where} over").wait(30)
-            return block
+    def slow(block):
+        distributed.Event(f"{where} begun").set()
+        distributed.Event(f"{where} over").wait(30)
+        return block
 
-        lazy = rows().map_blocks(slow, meta=np.empty((0, 0))) if where == "blocks" else rows()
-        matrix = DaskMatrix(lazy)
-        if where == "product":
-            matrix.transposed_times(np.ones((P, 1)))
-        caller = threading.Timer(0, lambda: (begun.wait(20), os.kill(os.getpid(), signal.SIGINT)))
-        caller.start()
-        with pytest.raises(KeyboardInterrupt):
-            matrix.map_blocks(slow, matrix.repeat_arguments())
-        caller.join()
-        assert wait_until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
-        over.set()
+    matrix = DaskMatrix(rows().map_blocks(slow, meta=np.empty((0, 0))) if where == "blocks" else rows())
+    if where == "product":
+        matrix.transposed_times(np.ones((P, 1)))
+    caller = threading.Timer(0, lambda: (begun.wait(20), os.kill(os.getpid(), signal.SIGINT)))
+    caller.start()
+    with pytest.raises(KeyboardInterrupt):
+        matrix.map_blocks(slow, matrix.repeat_arguments())
+    caller.join()
+    assert wait_until(lambda: not client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)))
+    over.set()
 
 
 # --- faults: each on a cluster of its own -----------------------------------------------------------------------------
