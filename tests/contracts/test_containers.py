@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from tests.stored_matrices import make_dask_matrix, make_store, stream
 
 from gpower import GPower
-from gpower.operators import Container, as_container, as_operator, find_registered_container, register
+from gpower.operators import Container, as_container, find_registered_container, register
 from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.covariate_residuals import ResidualMatrix
 from gpower.operators.storage.dense import DenseMatrix
@@ -379,17 +379,6 @@ def test_a_new_kind_of_data_is_fitted_once_it_is_registered(options):
     np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-9)
     np.testing.assert_allclose(model.transform(as_rows(A)), expected.transform(A), atol=1e-9)
     assert model.score(as_rows(A)) == pytest.approx(expected.score(A))
-
-
-def test_weights_and_holes_of_a_new_kind_of_data():
-    A, w = planted(), np.random.default_rng(8).uniform(0.5, 2, 60)
-    operator, moments = as_operator(find_registered_container(as_rows(A)), sample_weight=w)
-    mean = w @ A / w.sum()
-    np.testing.assert_allclose(moments.mean, mean)
-    np.testing.assert_allclose(operator.columns(IDX), np.sqrt(w)[:, None] * (A - mean)[:, IDX], atol=1e-12)
-    A[4, 7] = np.nan
-    with pytest.raises(ValueError, match=r"NaN \(a missing value\), first in column 7, row 4"):
-        GPower(1, cardinality=3).fit(as_rows(A))
 
 
 @pytest.mark.parametrize(("shape", "density"), [((300, 1100), 0.05), ((9000, 12), 0.05), ((9000, 12), 0.5)])
