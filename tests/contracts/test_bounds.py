@@ -8,6 +8,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.enumeration import compute_variance
 
 from gpower.certificates.api import certify_components, penalized_bound
 from gpower.certificates.bounds import (
@@ -46,15 +47,36 @@ from gpower.operators import as_operator
 ROUNDING = 1e-12
 
 
-def value_of(S, support):
-    return np.linalg.eigvalsh(S[np.ix_(support, support)])[-1]
-
-
 def brute_force(S, k):
     """Return the largest value over all supports of k variables, and all supports with their values."""
     supports = list(combinations(range(len(S)), k))
-    values = np.array([value_of(S, support) for support in supports])
+    values = np.array([compute_variance(S, support) for support in supports])
     return values.max(), supports, values
+
+
+def example(seed, shape=(9, 6)):
+    """Return a matrix of noise and its Gram matrix."""
+    A = np.random.default_rng(seed).standard_normal(shape)
+    return A, A.T @ A
+
+
+def make_operators(A):
+    """Yield the operators of a matrix and of its Gram matrix."""
+    yield as_operator(A, center=False, reduce_tall=False)[0]
+    yield as_operator(A.T @ A, covariance=True)[0]
+
+
+def minimize(problem, smoothings=(0.01,), steps=15, seconds=60):
+    """Minimise the row bound of a problem."""
+    rows = initialize_rows(problem, 0.1)
+    return minimize_row_bound(problem, rows, target=0, clock=Clock(seconds), smoothings=smoothings, steps=steps)
+
+
+def run_from_root(search, bound, clock=None):
+    """Run a search from a root with some bound."""
+    search.push(search.make_root(bound))
+    search.run(Clock(60) if clock is None else clock)
+    return search
 
 
 @st.composite
@@ -94,7 +116,7 @@ def row_bound(problem, rows):
 def search_of(kind, S, k, tol, start, **options):
     """Return a search over all variables that enumerates single supports only."""
     view = CandidateCovariance(np.arange(len(S)), S, floor=0.0, shift=0.0)
-    return kind(view, k, np.array(start), value_of(S, start), tol=tol, max_leaf_supports=1, **options)
+    return kind(view, k, np.array(start), compute_variance(S, start), tol=tol, max_leaf_supports=1, **options)
 
 
 def component(S, support):
@@ -123,9 +145,7 @@ def test_every_bound_is_at_least_the_best_support(problem, seed):
     problem = RowProblem(S / best, k, np.zeros(n, bool))
     start = DualRows(rng.standard_normal((n, n)), np.full(n, rng.exponential(1 / k)))
     assert row_bound(problem, start) >= 1 - ROUNDING
-    found = minimize_row_bound(
-        problem, initialize_rows(problem, 0.1), target=0, clock=Clock(60), smoothings=(0.01,), steps=15
-    )
+    found = minimize(problem)
     assert found.bound >= 1 - ROUNDING
     assert found.bound == pytest.approx(row_bound(problem, found.rows), rel=1e-9)
 
@@ -143,7 +163,7 @@ def test_the_penalized_objective_is_bounded(A, seed, share):
     x = np.random.default_rng(seed).standard_normal(len(A))
     assert covering_eigenvalue(A, x / np.linalg.norm(x), gamma) >= least
     z = component(S, (int(np.argmax(np.diagonal(S))),))
-    for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(S, covariance=True)[0]):
+    for operator in make_operators(A):
         assert penalized_bound(BoundState.from_loadings(operator, z, 1, 0.0), gamma, Clock(60)) >= least
 
 
@@ -153,20 +173,19 @@ def test_bounds_hold_when_variables_of_small_variance_are_left_out(problem, left
     S = A.T @ A
     best = brute_force(S, k)[0]
     most = max(1, len(S) - left_out)
-    for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(S, covariance=True)[0]):
+    for operator in make_operators(A):
         view = select_candidates(operator, np.array([0]), most)
         size = min(k, view.variables.size)
         for profile in (trace_profile(np.diagonal(view.S), size), gershgorin_profile(view.S, size)):
             assert bound_with_floor(profile, k, view.floor) >= best * (1 - ROUNDING)
         assert soft_threshold_bound(view.S, k, view.floor)[0] >= best * (1 - ROUNDING)
         scaled = RowProblem(view.S / best, k, np.zeros(view.variables.size, bool), view.floor / best)
-        rows = initialize_rows(scaled, 0.1)
-        found = minimize_row_bound(scaled, rows, target=0, clock=Clock(60), smoothings=(0.01,), steps=10)
+        found = minimize(scaled, steps=10)
         assert found.bound >= 1 - ROUNDING
         inside = set(view.variables.tolist())
         outside = [v for v in combinations(range(len(S)), k) if not inside.issuperset(v)]
         if outside:  # a support with a variable that was left out pays one price less
-            worst = max(value_of(S, support) for support in outside) / best
+            worst = max(compute_variance(S, support) for support in outside) / best
             assert scaled.bound_omitted_supports(found.rows, found.bound) >= worst - ROUNDING
 
 
@@ -197,10 +216,8 @@ def test_screening_never_contradicts_a_better_support(problem, seed, slack):
         fixed[rng.choice(sorted(better[0]))] = True
     better = [support for support in better if support.issuperset(np.flatnonzero(fixed))]
     node = RowProblem(S / best, k, fixed)
-    found = minimize_row_bound(
-        node, initialize_rows(node, 0.1), target=0, clock=Clock(60), smoothings=(0.03, 0.003), steps=20
-    )
-    assert found.bound >= max((value_of(S, sorted(s)) / best for s in better), default=0) - ROUNDING
+    found = minimize(node, (0.03, 0.003), 20)
+    assert found.bound >= max((compute_variance(S, sorted(s)) / best for s in better), default=0) - ROUNDING
     keep, must = screen_variables(node, found.rows, level)
     for support in better:
         assert support.issubset(np.flatnonzero(keep))
@@ -222,11 +239,9 @@ def test_the_search_ends_at_the_best_support(problem, seed, tol):
     S = A.T @ A
     best = brute_force(S, k)[0]
     start = np.sort(np.random.default_rng(seed).permutation(len(S))[:k])
-    if value_of(S, start) <= 0:
+    if compute_variance(S, start) <= 0:
         start = np.sort(np.argsort(-np.diagonal(S))[:k])
-    search = search_of(SupportSearch, S, k, tol, start)
-    search.push(search.make_root(np.inf))
-    search.run(Clock(60))
+    search = run_from_root(search_of(SupportSearch, S, k, tol, start), np.inf)
     assert not search.open_nodes
     assert search.incumbent_variance >= best / (1 + 1.001 * tol)
     assert best * (1 - ROUNDING) <= search.variance_bound <= search.incumbent_variance * (1 + 1.001 * tol)
@@ -255,10 +270,8 @@ def test_a_search_that_ends_within_its_tolerance_has_a_valid_bound(seed):
     for tol in (0.02, 0.1):
         near = np.flatnonzero(values >= best / (1 + tol))  # starts anywhere, and within the tolerance
         for start in (supports[seed % len(supports)], supports[near[seed % near.size]]):
-            search = search_of(Stubborn, S, k, tol, start, cap=best / value_of(S, start) * (1 - 1e-9))
-            search.push(search.make_root(np.inf))
-            search.run(Clock(60))
-            assert search.variance_bound >= best * (1 - ROUNDING)
+            search = search_of(Stubborn, S, k, tol, start, cap=best / compute_variance(S, start) * (1 - 1e-9))
+            assert run_from_root(search, np.inf).variance_bound >= best * (1 - ROUNDING)
 
 
 def few_candidates(A, z, k, most, tol):
@@ -266,7 +279,7 @@ def few_candidates(A, z, k, most, tol):
     few = select_candidates.__defaults__
     select_candidates.__defaults__ = (most,)
     try:
-        for operator in (as_operator(A, center=False, reduce_tall=False)[0], as_operator(A.T @ A, covariance=True)[0]):
+        for operator in make_operators(A):
             yield certify_components(operator, z[:, None], cardinality=k, tol=tol)[0].upper_bound
             yield search_subset(operator, k, tol, max_time=60.0).to_certificate().upper_bound
     finally:
@@ -304,8 +317,7 @@ def test_variables_of_a_strong_component_are_fixed(seed):
     best, supports, values = brute_force(S, 4)
     problem, fixed = RowProblem(S / best, 4, np.zeros(10, bool)), 0
     for steps in range(1, 12):
-        rows = initialize_rows(problem, 0.1)
-        rows = minimize_row_bound(problem, rows, target=0, clock=Clock(60), smoothings=(0.03,), steps=steps).rows
+        rows = minimize(problem, (0.03,), steps).rows
         for level in (0.9, 1.0, 1.001):
             _, must = screen_variables(problem, rows, level)
             fixed += np.count_nonzero(must)
@@ -318,20 +330,13 @@ def test_variables_of_a_strong_component_are_fixed(seed):
 
 
 def test_stopped_searches_and_minimisations_are_still_bounds():
-    A = np.random.default_rng(0).standard_normal((8, 11))
-    S = A.T @ A
+    _, S = example(0, (8, 11))
     best = brute_force(S, 4)[0]
     for nodes in range(1, 12):
         search = search_of(SupportSearch, S, 4, 1e-6, np.arange(4))
-        search.push(search.make_root(largest_eigenvalue(S)))
-        clock = Clock(60, lambda s=search, most=nodes: s.n_nodes >= most)
-        search.run(clock)
+        run_from_root(search, largest_eigenvalue(S), Clock(60, lambda s=search, most=nodes: s.n_nodes >= most))
         assert search.variance_bound >= best * (1 - ROUNDING)
-    problem = RowProblem(S / best, 4, np.zeros(11, bool))
-    found = minimize_row_bound(
-        problem, initialize_rows(problem, 0.1), target=0, clock=Clock(0), smoothings=(0.01,), steps=9
-    )
-    assert found.bound >= 1 - ROUNDING
+    assert minimize(RowProblem(S / best, 4, np.zeros(11, bool)), steps=9, seconds=0).bound >= 1 - ROUNDING
 
 
 def test_rows_are_as_strong_as_the_relaxations_that_they_contain():
@@ -414,10 +419,9 @@ def test_candidates_are_the_support_and_the_variables_of_largest_variance(suppor
 
 
 def test_the_shift_of_the_candidates_is_in_no_bound():
-    A = np.random.default_rng(6).standard_normal((7, 9))
+    (A, S), shift = example(6, (7, 9)), 0.5
     operator, _ = as_operator(A, center=False)
-    state = BoundState.from_loadings(operator, component(A.T @ A, (0, 3)), 2, 0.0)
-    shift = 0.5
+    state = BoundState.from_loadings(operator, component(S, (0, 3)), 2, 0.0)
     shifted = replace(state.candidates, S=state.candidates.S + shift * np.eye(9), shift=state.candidates.shift + shift)
     *_, plain = add_cheap_bounds(state, Clock(60))
     *_, other = add_cheap_bounds(replace(state, candidates=shifted), Clock(60))
@@ -440,19 +444,17 @@ def test_columns_above_a_variance_and_the_scores_span_the_sample_space():
 
 
 def test_the_root_of_a_search_has_the_proven_bound_on_the_variance():
-    A = np.random.default_rng(8).standard_normal((9, 6))
-    S, shift = A.T @ A, 0.25
+    (_, S), shift = example(8), 0.25
     view = CandidateCovariance(np.arange(6), S + shift * np.eye(6), floor=0.0, shift=shift)
-    search = SupportSearch(view, 2, np.array([0, 1]), value_of(view.S, [0, 1]), tol=0.0)
+    search = SupportSearch(view, 2, np.array([0, 1]), compute_variance(view.S, [0, 1]), tol=0.0)
     best = brute_force(S, 2)[0]
     search.push(search.make_root(best))
     assert search.variance_bound == pytest.approx(best)
-    assert search.incumbent_variance == pytest.approx(value_of(S, [0, 1]))
+    assert search.incumbent_variance == pytest.approx(compute_variance(S, [0, 1]))
 
 
 def test_a_node_within_the_tolerance_is_not_expanded():
-    A = np.random.default_rng(9).standard_normal((9, 6))
-    S = A.T @ A
+    _, S = example(9)
     best, supports, values = brute_force(S, 2)
     search = search_of(SupportSearch, S, 2, 0.5, supports[int(np.argmax(values))])
     search.push(search.make_root(1.4 * best))
@@ -465,8 +467,7 @@ def test_a_node_within_the_tolerance_is_not_expanded():
 
 
 def test_the_penalized_objective_of_a_poor_component_is_bounded_by_that_of_the_best():
-    A = np.random.default_rng(10).standard_normal((9, 6))
-    S, gamma = A.T @ A, 2.0
+    (A, S), gamma = example(10), 2.0
     best = max(brute_force(S, k)[0] - gamma * k for k in range(1, 7))
     poorest = component(S, brute_force(S, 2)[1][int(np.argmin(brute_force(S, 2)[2]))])
     operator, _ = as_operator(A, center=False)
@@ -477,8 +478,7 @@ def test_the_penalized_objective_of_a_poor_component_is_bounded_by_that_of_the_b
 
 @pytest.mark.parametrize("factor", [1.0, 100.0])
 def test_progress_has_the_smaller_bound_of_the_search_and_of_the_steps_before(factor):
-    A = np.random.default_rng(11).standard_normal((9, 6))
-    S = A.T @ A
+    A, S = example(11)
     best, supports, values = brute_force(S, 2)
     z = component(S, supports[int(np.argmax(values))])
     state = next(add_cheap_bounds(BoundState.from_loadings(as_operator(A, center=False)[0], z, 2, 0.0), Clock(60)))

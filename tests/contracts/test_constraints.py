@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.enumeration import compute_variance
 from tests.seeds import seeds
 
 from gpower import GPower, best_subset, certify_total
@@ -74,18 +75,26 @@ def fitted(X, m, k, word, **more):
             raise
 
 
-def best_disjoint(S, sizes):
+def best_disjoint(S, sizes, free=None):
     """Compute the best disjoint components by enumeration."""
+    free = range(len(S)) if free is None else free
+    if not sizes:
+        return 0.0
+    return max(
+        compute_variance(S, one) + best_disjoint(S, sizes[1:], [i for i in free if i not in one])
+        for one in combinations(free, sizes[0])
+    )
 
-    def best(sizes, free):
-        if not sizes:
-            return 0.0
-        return max(
-            np.linalg.eigvalsh(S[np.ix_(one, one)])[-1] + best(sizes[1:], [i for i in free if i not in one])
-            for one in combinations(free, sizes[0])
-        )
 
-    return best(list(sizes), list(range(len(S))))
+OVERLAPPING = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([3, 5, 6, 7])]
+
+
+def make_loadings(S, supports, rng=None):
+    """Return the leading component on each support, or random loadings, as columns."""
+    Z = np.zeros((len(S), len(supports)))
+    for z, support in zip(Z.T, supports, strict=True):
+        z[support] = rng.standard_normal(len(support)) if rng else np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    return Z
 
 
 @given(st.integers(0, 2**32 - 1), st.sampled_from(KINDS), st.sampled_from(WORDS), st.data())
@@ -119,11 +128,11 @@ def test_the_total_bound_is_never_below_the_truth(seed):
     S, m = covariance(seed, 6 + seed % 3, KINDS[seed % 6]), 2 + seed % 2
     sizes = (2,) * m if seed % 2 else tuple(range(1, m + 1))
     truth = best_disjoint(S, sizes)
-    operator, _ = as_operator(S, covariance=True)
     component, certificate = best_subset(S, cardinality=sizes, constraint="disjoint", covariance="precomputed")
     assert certificate.value == pytest.approx(truth, rel=1e-9)
     assert certificate.optimal
     assert violation("disjoint", None, component.T) == 0
+    operator, _ = as_operator(S, covariance=True)
     for word in (None, *WORDS[::2]):  # disjoint components are orthogonal
         bound = certify_joint_variance(operator, component.T, cardinality=sizes, constraint=word, tol=0.0)
         assert all(each.value >= truth * (1 - 1e-9) for each in bound.bounds), bound.bounds
@@ -139,14 +148,16 @@ def test_any_container_gives_the_same(word, tmp_path):
     X = table(3, 40, 15)
     X[np.abs(X) < 0.5] = 0
     np.save(tmp_path / "x.npy", X)
-    on_disk = np.load(tmp_path / "x.npy", mmap_mode="r")
     A = X - X.mean(axis=0)
     want = fitted(X, 3, 4, word)
-    others = [fitted(data, 3, 4, word) for data in (sp.csr_array(X), on_disk)]
+    others = [fitted(data, 3, 4, word) for data in (sp.csr_array(X), np.load(tmp_path / "x.npy", mmap_mode="r"))]
     others.append(fitted(A.T @ A, 3, 4, word, covariance="precomputed"))
     for other in others:
         np.testing.assert_allclose(np.abs(other.components_), np.abs(want.components_), atol=1e-6)
         assert violation(word, X, other.components_.T) <= 1e-10
+    single = fitted(X.astype(np.float32), 3, 4, word).components_
+    assert single.dtype == np.float32
+    assert violation(word, X, single.T.astype(float)) < 1e-5
 
 
 @pytest.mark.parametrize("word", seeds(WORDS, fast=1))
@@ -163,20 +174,25 @@ def test_wide_data_never_need_a_matrix_of_all_variables(word, monkeypatch):
     assert max(widest) < 600
 
 
-def test_float32_stays_float32():
-    X = table(0, 30, 12).astype(np.float32)
-    model = fitted(X, 2, 3, "orthogonal")
-    assert model.components_.dtype == np.float32
-    assert violation("orthogonal", X, model.components_.T.astype(float)) < 1e-6
-
-
 @pytest.mark.parametrize("n", [12, 400])
 def test_non_negative_disjoint_components(n):
     X = table(2, 40, n)
-    model = fitted(X, 3, 3, "disjoint", positive=True)
+    model = fitted(X, 3, (2, 4, 3), "disjoint", positive=True)
     assert model.components_.min() >= 0
     assert violation("disjoint", X, model.components_.T) == 0
     assert np.all(model.cardinality_ >= 1)
+
+
+def test_components_of_one_cardinality_are_sorted_and_others_keep_their_places():
+    assert fitted(table(1, 40, 12), 3, (2, 4, 3), "disjoint").cardinality_.tolist() == [2, 4, 3]
+    assert np.all(np.diff(fitted(table(1, 40, 12), 3, 3, "orthogonal").objective_) <= 0)
+
+
+def test_components_of_zeros_stay_zero_and_one_variable_has_the_loading_one():
+    operator, _ = as_operator(table(0, 12, 6))
+    assert not maximize_adjusted_variance(operator, np.zeros((6, 2)), [2, 2]).any()
+    single, _ = as_operator(table(0, 12, 1))
+    np.testing.assert_allclose(np.abs(maximize_adjusted_variance(single, np.ones((1, 1)), [1])), 1)
 
 
 def test_non_negative_disjoint_components_give_up_a_variable_that_another_gains_more_from():
@@ -184,13 +200,6 @@ def test_non_negative_disjoint_components_give_up_a_variable_that_another_gains_
     S[0, 1] = S[1, 0] = 1.0  # the two large ones explain 5 together and 4 each alone
     model = GPower(2, cardinality=2, constraint="disjoint", positive=True, covariance="precomputed").fit(S)
     assert model.objective_.sum() == pytest.approx(8)
-
-
-def test_each_component_keeps_its_own_cardinality_and_place():
-    model = fitted(table(1, 40, 12), 3, (2, 4, 3), "disjoint")
-    assert model.cardinality_.tolist() == [2, 4, 3]
-    equal = fitted(table(1, 40, 12), 3, 3, "orthogonal")
-    assert np.all(np.diff(equal.objective_) <= 0)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -208,28 +217,23 @@ def test_a_block_explains_no_less_than_components_in_turn(seed):
 def test_components_rise_together_on_their_supports(by_scores):
     S = covariance(4, 9)
     S /= np.linalg.eigvalsh(S)[-1]
-    supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([3, 5, 6, 7])]
-    rng = np.random.default_rng(0)
-    Z = np.zeros((9, 3))
-    for j, support in enumerate(supports):
-        Z[support, j] = rng.standard_normal(4)
-    pattern = SupportManifold(S, supports, by_scores)
+    Z = make_loadings(S, OVERLAPPING, np.random.default_rng(0))
+    pattern = SupportManifold(S, OVERLAPPING, by_scores)
     begin = pattern.retract(pattern.to_vector(Z / np.linalg.norm(Z, axis=0)))
     end = pattern.ascend(pattern.to_loadings(begin))
     assert end.value > pattern.compute_value(begin)
     B = S if by_scores else np.eye(9)
     np.testing.assert_allclose(np.triu(end.Z.T @ B @ end.Z, 1), 0, atol=1e-13)
     np.testing.assert_allclose(np.sum(end.Z**2, axis=0), 1, atol=1e-13)
-    for j, support in enumerate(supports):  # first-order optimal: the gradient is spanned by the equations
+    for j, support in enumerate(OVERLAPPING):  # first-order optimal: the gradient is spanned by the equations
         others = B @ end.Z @ (end.multipliers[j] * (np.arange(3) != j))
         own = end.multipliers[j, j] * end.Z[:, j]
         np.testing.assert_allclose((2 * S @ end.Z[:, j] - others - own)[support], 0, atol=1e-5)
 
 
 def test_a_block_is_refined_to_where_its_total_is_flat():
-    S, Z = covariance(3, 9), np.zeros((9, 3))
-    for j, support in enumerate(([0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7, 8])):
-        Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+    S = covariance(3, 9)
+    Z = make_loadings(S, ([0, 1, 2, 3], [2, 3, 4, 5], [5, 6, 7, 8]))
     found = refine_loadings(S, Z)
     best = compute_total_adjusted_variance(S, found)
     assert best > compute_total_adjusted_variance(S, Z)
@@ -253,19 +257,12 @@ def test_many_supports_at_once_have_the_slack_of_each():
     P = S[supports[:, :, None], supports[:, None, :]]
     B = S[supports[:, :, None], outside[:, None, :]]
     values, _, slack = batched_swap_test(P, B, np.diagonal(S)[outside])
-    for r in range(2):
-        value, _, one = swap_test(S, supports[r], outside[r])
-        assert values[r] == pytest.approx(value)
-        np.testing.assert_allclose(slack[r], one, rtol=1e-9)
-        rises = [
-            [
-                np.linalg.eigvalsh(S[np.ix_(J, J)])[-1] > value
-                for i in outside[r]
-                for J in [np.where(supports[r] == o, i, supports[r])]
-            ]
-            for o in supports[r]
-        ]
-        np.testing.assert_array_equal(slack[r] < 0, rises)
+    for support, others, found, its_slack in zip(supports, outside, values, slack, strict=True):
+        value, _, one = swap_test(S, support, others)
+        assert found == pytest.approx(value)
+        np.testing.assert_allclose(its_slack, one, rtol=1e-9)
+        rises = [[compute_variance(S, np.where(support == o, i, support)) > value for i in others] for o in support]
+        np.testing.assert_array_equal(its_slack < 0, rises)
 
 
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.integers(1, 4), st.floats(1e-3, 1.0))
@@ -292,27 +289,24 @@ def test_constrained_components_explain_no_less_than_sequential_ones(constraint)
     assert GPower(3, cardinality=10, constraint=constraint).fit(X).objective_.sum() >= total * (1 - 1e-9)
 
 
-def make_solution(S, supports):
-    """Return the leading components on some supports as a joint solution of the disjoint constraint."""
-    return CONSTRAINTS["disjoint"].project_feasible(S, np.zeros((len(S), len(supports))), supports)
-
-
 def test_swaps_between_disjoint_components_are_all_that_keep_them_disjoint():
     S = covariance(6, 7)
-    supports = [np.array([0, 1]), np.array([4, 5])]
-    joint = make_solution(S, supports)
-    found = {
-        tuple(frozenset(s.tolist()) for s in each) for each, _ in CONSTRAINTS["disjoint"].swap_candidates(S, joint)
-    }
+    joint = project("disjoint", S, [np.array([0, 1]), np.array([4, 5])])
+    candidates = CONSTRAINTS["disjoint"].swap_candidates(S, joint)
+    found = {tuple(frozenset(s.tolist()) for s in each) for each, _ in candidates}
     for first, second in found:
         assert not first & second
         assert len(first) == len(second) == 2
-    free = {2, 3, 6}
-    plain = {(frozenset(({0, 1} - {o}) | {i}), frozenset({4, 5})) for o in (0, 1) for i in free}
-    plain |= {(frozenset({0, 1}), frozenset(({4, 5} - {o}) | {i})) for o in (4, 5) for i in free}
-    assert plain <= found
-    exchanged = {(frozenset(({0, 1} - {o}) | {i}), frozenset(({4, 5} - {i}) | {o})) for o in (0, 1) for i in (4, 5)}
-    assert exchanged <= found
+    first, second, free = frozenset({0, 1}), frozenset({4, 5}), {2, 3, 6}
+    plain = {(first - {o} | {i}, second) for o in first for i in free}
+    plain |= {(first, second - {o} | {i}) for o in second for i in free}
+    exchanged = {(first - {o} | {i}, second - {i} | {o}) for o in first for i in second}
+    assert plain | exchanged <= found
+
+
+def project(word, S, supports, Z=None):
+    """Return loadings, or the leading components on some supports, as a joint solution of a constraint."""
+    return CONSTRAINTS[word].project_feasible(S, make_loadings(S, supports) if Z is None else Z, supports)
 
 
 @pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
@@ -320,11 +314,8 @@ def test_components_too_large_to_ascend_together_are_each_the_best_that_the_earl
     monkeypatch.setattr(constraints, "MAX_JOINT_LOADINGS", 0)
     S = covariance(7, 8)
     supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([1, 4, 6, 7])]
-    rng = np.random.default_rng(0)
-    Z = np.zeros((8, 3))
-    for j, support in enumerate(supports):
-        Z[support, j] = rng.standard_normal(4)
-    joint = CONSTRAINTS[word].project_feasible(S, Z, supports)
+    Z = make_loadings(S, supports, np.random.default_rng(0))
+    joint = project(word, S, supports, Z)
     B = S if word == "uncorrelated" else np.eye(8)
     assert joint.value == pytest.approx(np.trace(joint.Z.T @ S @ joint.Z))
     np.testing.assert_allclose(np.triu(joint.Z.T @ B @ joint.Z, 1), 0, atol=1e-10)
@@ -339,17 +330,16 @@ def test_components_too_large_to_ascend_together_are_each_the_best_that_the_earl
 
 
 def test_loadings_orthogonal_to_as_many_vectors_as_variables_do_not_exist():
-    S = covariance(8, 5)
-    support = np.array([1, 3])
+    S, support = covariance(8, 5), np.array([1, 3])
     assert constraints.fit_orthogonal_to(S, support, np.eye(5)[:, support]) is None
     z = constraints.fit_orthogonal_to(S, support, np.eye(5)[:, :0])
-    assert z @ S @ z == pytest.approx(np.linalg.eigvalsh(S[np.ix_(support, support)])[-1])
+    assert z @ S @ z == pytest.approx(compute_variance(S, support))
 
 
 def test_gains_and_losses_of_swaps_are_those_of_the_lagrangian():
     S = covariance(9, 8)
     S[7, 7] *= 4
-    joint = make_solution(S, [np.array([0, 1, 2]), np.array([4, 5])])
+    joint = project("disjoint", S, [np.array([0, 1, 2]), np.array([4, 5])])
     gains, losses, slope = constraints.swap_scores(S, joint, joint.Z)
     values = np.diagonal(joint.Z.T @ S @ joint.Z)
     for j in range(2):
@@ -367,17 +357,13 @@ def test_gains_and_losses_of_swaps_are_those_of_the_lagrangian():
 def test_the_slopes_of_swaps_leave_nothing_inside_the_supports_but_the_component(word, monkeypatch):
     S = covariance(10, 9)
     S /= np.linalg.eigvalsh(S)[-1]
-    supports = [np.array([0, 1, 2, 3]), np.array([2, 3, 4, 5]), np.array([3, 5, 6, 7])]
-    Z = np.zeros((9, 3))
-    for j, support in enumerate(supports):
-        Z[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
-    joint = CONSTRAINTS[word].project_feasible(S, Z, supports)
+    joint = project(word, S, OVERLAPPING)
     seen = []
     score = constraints.swap_scores
     monkeypatch.setattr(constraints, "swap_scores", lambda *args: seen.append(score(*args)) or seen[-1])
     assert list(CONSTRAINTS[word].swap_candidates(S, joint))
     slope = seen[0][2]
-    for j, support in enumerate(supports):  # first-order optimality on the support
+    for j, support in enumerate(OVERLAPPING):  # first-order optimality on the support
         np.testing.assert_allclose(slope[support, j], joint.multipliers[j, j] * joint.Z[support, j], atol=1e-4)
 
 
@@ -392,34 +378,22 @@ def test_the_supports_of_starts_have_their_non_zero_loadings_first():
             assert all(np.unique(each).size == k for each in support)
 
 
-def test_components_improved_in_turn_cannot_be_improved_by_a_swap_again():
-    for seed in range(4):
-        S = covariance(seed, 9)
-        S /= np.diagonal(S).max()
-        Z = np.zeros((9, 2))
-        Z[[0, 1, 2], 0] = Z[[3, 4, 5], 1] = 3**-0.5
-        found, total = block_coordinate(S, Z, [3, 3])
-        assert total == pytest.approx(compute_total_adjusted_variance(S, found))
-        assert total >= compute_total_adjusted_variance(S, Z)
-        assert block_coordinate(S, found, [3, 3])[1] <= total * (1 + 1e-7)
-        for j in range(2):
-            V, _ = AdjustedVariancePenalty().penalty_matrix(S, np.delete(found, j, axis=1))
-            R = S - V @ V.T
-            support = np.flatnonzero(found[:, j])
-            best = max(
-                np.linalg.eigvalsh(R[np.ix_(each, each)])[-1]
-                for o in support
-                for i in set(range(9)) - set(support.tolist())
-                for each in [np.where(support == o, i, support)]
-            )
-            assert best <= (found[:, j] @ R @ found[:, j]) * (1 + 1e-6)
-
-
-def test_components_of_zeros_stay_zero():
-    operator, _ = as_operator(table(0, 12, 6))
-    assert not maximize_adjusted_variance(operator, np.zeros((6, 2)), [2, 2]).any()
-    single, _ = as_operator(table(0, 12, 1))
-    np.testing.assert_allclose(np.abs(maximize_adjusted_variance(single, np.ones((1, 1)), [1])), 1)
+@pytest.mark.parametrize("seed", range(4))
+def test_components_improved_in_turn_cannot_be_improved_by_a_swap_again(seed):
+    S = covariance(seed, 9)
+    S /= np.diagonal(S).max()
+    Z = np.zeros((9, 2))
+    Z[[0, 1, 2], 0] = Z[[3, 4, 5], 1] = 3**-0.5
+    found, total = block_coordinate(S, Z, [3, 3])
+    assert total == pytest.approx(compute_total_adjusted_variance(S, found))
+    assert total >= compute_total_adjusted_variance(S, Z)
+    assert block_coordinate(S, found, [3, 3])[1] <= total * (1 + 1e-7)
+    for z, other in zip(found.T, found.T[::-1], strict=True):
+        V, _ = AdjustedVariancePenalty().penalty_matrix(S, other[:, None])
+        R, support = S - V @ V.T, np.flatnonzero(z)
+        outside = np.setdiff1d(np.arange(9), support)
+        swapped = [np.where(support == o, i, support) for o in support for i in outside]
+        assert max(compute_variance(R, each) for each in swapped) <= (z @ R @ z) * (1 + 1e-6)
 
 
 @pytest.mark.parametrize("rank", [1, 2, 3])

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from tests.stored_matrices import make_dask_matrix, make_store, stream
 
 from gpower import GPower
-from gpower.operators import Container, as_container, as_operator, find_registered_container, register
+from gpower.operators import Container, as_container, find_registered_container, register
 from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.covariate_residuals import ResidualMatrix
 from gpower.operators.storage.dense import DenseMatrix
@@ -45,33 +45,29 @@ class Rows(Container):
     def __init__(self, rows, n_features):
         self.rows, self.shape, self.dtype = rows, (len(rows), n_features), np.dtype(np.float64)
 
-    def _vectors(self):
-        for row in self.rows:
-            x = np.zeros(self.shape[1])
+    def to_dense(self):
+        A = np.zeros(self.shape, order="F")
+        for x, row in zip(A, self.rows, strict=True):
             x[list(row)] = list(row.values())
-            yield x
+        return A
 
     def times(self, T):
-        return np.array([x @ T for x in self._vectors()])
+        return self.to_dense() @ T
 
     def transposed_times(self, Y):
-        return sum(np.outer(x, y) for x, y in zip(self._vectors(), Y, strict=True))
+        return self.to_dense().T @ Y
 
     def take(self, idx):
         place = {int(j): at for at, j in enumerate(idx)}
         return Rows([{place[j]: value for j, value in row.items() if j in place} for row in self.rows], len(idx))
 
-    def to_dense(self):
-        return np.asfortranarray(list(self._vectors()))
-
     def wrap_array(self, A):
         return DenseMatrix(A)
 
     def gram(self, mean, weight, idx=None):
-        whole = self if idx is None else self.take(idx)
-        w = np.ones(self.shape[0]) if weight is None else weight
-        centred = (x if mean is None else x - mean for x in whole._vectors())
-        return sum(weight * np.outer(x, x) for weight, x in zip(w, centred, strict=True))
+        A = (self if idx is None else self.take(idx)).to_dense()
+        A = A if mean is None else A - mean
+        return A.T @ (A if weight is None else weight[:, None] * A)
 
     def weighted_sums(self, weight):
         return (np.ones(self.shape[0]) if weight is None else weight) @ self.to_dense()
@@ -80,7 +76,7 @@ class Rows(Container):
         return (np.ones(self.shape[0]) if weight is None else weight) @ (self.to_dense() - shift) ** 2
 
     def subtract_offsets(self, shift):
-        return Rows([dict(enumerate(x - shift)) for x in self._vectors()], self.shape[1])
+        return Rows([dict(enumerate(x - shift)) for x in self.to_dense()], self.shape[1])
 
     def find_non_finite(self, is_suspected, allow_nan):
         entries = ((i, j, value) for i, row in enumerate(self.rows) for j, value in row.items())
@@ -383,17 +379,6 @@ def test_a_new_kind_of_data_is_fitted_once_it_is_registered(options):
     np.testing.assert_allclose(model.explained_variance_, expected.explained_variance_, rtol=1e-9)
     np.testing.assert_allclose(model.transform(as_rows(A)), expected.transform(A), atol=1e-9)
     assert model.score(as_rows(A)) == pytest.approx(expected.score(A))
-
-
-def test_weights_and_holes_of_a_new_kind_of_data():
-    A, w = planted(), np.random.default_rng(8).uniform(0.5, 2, 60)
-    operator, moments = as_operator(find_registered_container(as_rows(A)), sample_weight=w)
-    mean = w @ A / w.sum()
-    np.testing.assert_allclose(moments.mean, mean)
-    np.testing.assert_allclose(operator.columns(IDX), np.sqrt(w)[:, None] * (A - mean)[:, IDX], atol=1e-12)
-    A[4, 7] = np.nan
-    with pytest.raises(ValueError, match=r"NaN \(a missing value\), first in column 7, row 4"):
-        GPower(1, cardinality=3).fit(as_rows(A))
 
 
 @pytest.mark.parametrize(("shape", "density"), [((300, 1100), 0.05), ((9000, 12), 0.05), ((9000, 12), 0.5)])

@@ -18,6 +18,7 @@ from gpower._utils.arrays import as_native, to_device
 from gpower.estimators import single_cell
 from gpower.operators import as_container
 from gpower.operators.storage import device_sparse
+from gpower.penalties import elementary
 from gpower.penalties.elementary import find_largest_rows
 
 from .device_double import TRANSFERS, DeviceArray, DeviceCSC, DeviceCSR
@@ -100,9 +101,13 @@ def assert_fit_of_host(kind, case, dtype=np.float64):
     assert model.score(wrap(X)) == pytest.approx(expected.score(X), rel=10 * atol)
 
 
-@pytest.mark.parametrize("case", range(len(DENSE)), ids=map(str, DENSE))
-def test_the_answer_for_an_array_is_that_of_the_host_and_stays_on_the_device(case):
-    assert_fit_of_host("dense", case)
+@pytest.mark.parametrize(
+    ("case", "dtype"),
+    [*((case, np.float64) for case in range(len(DENSE))), (0, np.float32)],
+    ids=[*map(str, DENSE), "single precision"],
+)
+def test_the_answer_for_an_array_is_that_of_the_host_and_stays_on_the_device(case, dtype):
+    assert_fit_of_host("dense", case, dtype)
 
 
 @pytest.mark.parametrize("memory", [1e12, 0], ids=["stored copy", "no memory for a copy"])
@@ -113,23 +118,14 @@ def test_the_answer_for_a_sparse_matrix_is_that_of_the_host_and_stays_on_the_dev
     assert_fit_of_host("CSR", case, dtype)
 
 
-def test_an_array_in_single_precision_stays_single():
-    assert_fit_of_host("dense", 0, np.float32)
-
-
-def test_a_constraint_holds_on_the_device():
+def test_a_constraint_and_the_refit_of_a_block_work_on_the_device():
     X = make_dense()
-    model = GPower(2, cardinality=15, constraint="disjoint").fit(DeviceArray(X))
+    host, model = (GPower(2, cardinality=15, constraint="disjoint").fit(each) for each in (X, DeviceArray(X)))
     assert isinstance(model.components_, DeviceArray)
     assert model.overlap_[0, 1] == 0
-    host = GPower(2, cardinality=15, constraint="disjoint").fit(X)
     assert model.objective_.sum() == pytest.approx(host.objective_.sum(), rel=1e-3)  # many splits are nearly as good
-
-
-def test_a_penalised_block_is_refitted_on_the_device():
     X = np.random.default_rng(0).standard_normal((10, 80))
-    model = GPower(2, gamma=0.05, method="block").fit(DeviceArray(X))
-    host = GPower(2, gamma=0.05, method="block").fit(X)
+    host, model = (GPower(2, gamma=0.05, method="block").fit(each) for each in (X, DeviceArray(X)))
     np.testing.assert_allclose(to_numpy(model.components_), host.components_, atol=1e-8)
 
 
@@ -167,11 +163,16 @@ def test_weights_and_covariates_work_on_the_device():
     np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-9)
 
 
-@pytest.mark.parametrize("k", [1, 50, 3000, 90_000])
-@pytest.mark.parametrize("levels", [None, 40])
-def test_the_largest_of_many_values_are_found_by_a_sample(k, levels):
-    values = np.abs(np.random.default_rng(2).standard_normal((100_000, 2)))
-    values = values if levels is None else np.round(values * levels)  # many ties
+@pytest.mark.parametrize("sample_size", [16, 1000])
+@pytest.mark.parametrize(
+    ("n", "k"), [*((n, k) for n in (9, 200, 5000) for k in (1, 3, n // 2, n - 1)), (100_000, 3000), (100_000, 90_000)]
+)
+@pytest.mark.parametrize("levels", [np.inf, 2])
+def test_the_largest_of_many_values_are_found_by_a_sample(n, k, levels, sample_size, monkeypatch):
+    monkeypatch.setattr(elementary, "DEVICE_SORT_SAMPLE_SIZE", sample_size)
+    values = np.random.default_rng(n).standard_normal((n, 2))
+    values[:, 1] = np.sort(values[:, 1])[::-1]
+    values = values if levels == np.inf else np.round(values * levels)  # many ties
     found = to_numpy(find_largest_rows(DeviceArray(values), k))
     assert found.shape == (k, 2)
     for j in range(2):
@@ -227,12 +228,6 @@ def test_arrays_of_other_libraries_come_back_as_they_went(library):
     np.testing.assert_allclose(copy(model.components_), expected.components_, atol=1e-10)
     np.testing.assert_allclose(copy(scores), expected.transform(X), atol=1e-8)
     assert type(model.inverse_transform(scores)) is type(foreign)
-
-
-def test_cupy_without_a_gpu_is_refused(monkeypatch):
-    monkeypatch.setattr(gpower._utils.arrays, "_import_cupy", lambda: SimpleNamespace(is_available=lambda: False))
-    with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
-        to_device(np.ones((2, 2)), "cuda")
 
 
 # --- parts and copies of sparse matrices ----------------------------------------------------------------------------
@@ -345,18 +340,17 @@ def test_tables_move_to_the_device(convert):
     np.testing.assert_array_equal(to_numpy(container.to_dense()), X.toarray() if sp.issparse(X) else X)
 
 
-@pytest.mark.parametrize("convert", [sp.csr_array, np.asarray])
-def test_a_table_that_does_not_fit_is_refused_with_its_size(cupy_double, convert):
+def test_tables_that_cannot_be_moved_are_refused(cupy_double):
     cupy_double.free = 1000
-    with pytest.raises(
-        ValueError, match=r"needs \S+ GB of the GPU's memory, and 1e-06 GB are free; leave device at cpu"
-    ):
-        to_device(convert(np.ones((400, 1500))), "cuda")
-
-
-def test_a_table_in_blocks_is_not_moved():
+    message = r"needs \S+ GB of the GPU's memory, and 1e-06 GB are free; leave device at cpu"
+    for convert in (sp.csr_array, np.asarray):
+        with pytest.raises(ValueError, match=message):
+            to_device(convert(np.ones((400, 1500))), "cuda")
     with pytest.raises(ValueError, match="Only a table in memory can be moved to a GPU"):
         to_device(object(), "cuda")
+    cupy_double.is_available = lambda: False
+    with pytest.raises(ValueError, match="CuPy finds no GPU on this machine; leave device at cpu"):
+        to_device(np.ones((2, 2)), "cuda")
 
 
 # --- tensors --------------------------------------------------------------------------------------------------------
@@ -379,29 +373,30 @@ def test_a_sparse_tensor_gives_tensors(index_dtype):
         GPower(2, cardinality=20).fit(tensor.to_sparse_coo())
 
 
-def test_a_sparse_tensor_of_a_device_becomes_a_matrix_there(cupy_double, monkeypatch):
-    X = make_sparse()
-    cupy_double.from_dlpack = lambda part: DeviceArray(part.values)
-    tensors = [FakeTensor(part) for part in (X.data, X.indices, X.indptr.astype(np.int64))]
-    tensor = FakeTensor(X, "torch.sparse_csr", *tensors)
-    monkeypatch.setattr(gpower._utils.arrays, "get_package_name", lambda X: "torch")
-    matrix = as_native(tensor)
-    assert isinstance(matrix, DeviceCSR)
-    np.testing.assert_array_equal(to_numpy(as_container(matrix).to_dense()), X.toarray())
-
-
-class FakeTensor:
+class FakeTensor(SimpleNamespace):
     """What `as_native` uses of a tensor on a GPU."""
 
     is_cuda = True
-
-    def __init__(self, values, layout="torch.strided", data=None, columns=None, pointers=None):
-        self.values = values if data is None else lambda: data
-        self.shape, self.ndim, self.layout = values.shape, values.ndim, layout
-        self.col_indices, self.crow_indices = lambda: columns, lambda: pointers
 
     def __dlpack__(self):
         raise AssertionError
 
     def detach(self):
         return self
+
+
+def test_a_sparse_tensor_of_a_device_becomes_a_matrix_there(cupy_double, monkeypatch):
+    X = make_sparse()
+    cupy_double.from_dlpack = lambda part: DeviceArray(part.numbers)
+    parts = {
+        name: lambda part=part: FakeTensor(numbers=part, shape=part.shape, ndim=1, layout="torch.strided")
+        for name, part in {
+            "values": X.data,
+            "col_indices": X.indices,
+            "crow_indices": X.indptr.astype(np.int64),
+        }.items()
+    }
+    monkeypatch.setattr(gpower._utils.arrays, "get_package_name", lambda X: "torch")
+    matrix = as_native(FakeTensor(shape=X.shape, ndim=2, layout="torch.sparse_csr", **parts))
+    assert isinstance(matrix, DeviceCSR)
+    np.testing.assert_array_equal(to_numpy(as_container(matrix).to_dense()), X.toarray())

@@ -23,7 +23,6 @@ from gpower.operators.storage.dense import DenseMatrix
 from gpower.problem.deflation import DEFLATION_RULES
 
 D, M = 6, 3
-TRIALS = 200
 
 
 def metric():
@@ -98,6 +97,7 @@ SETS = {
 } | {
     "Stiefel": stiefel(M),
     "square Stiefel": stiefel(D),
+    "Stiefel of one column": stiefel(1),
     "spheres": SetCase(
         Spheres(),
         (D, M),
@@ -121,32 +121,17 @@ def gradients(shape, seed=0):
 
 @EACH
 @pytest.mark.parametrize("which", range(5), ids=["generic", "tiny", "huge", "one coordinate", "zero"])
-def test_the_linear_maximiser_is_a_member_that_no_member_beats(set_case, which):
+def test_the_linear_maximiser_is_a_member_whose_value_is_the_dual_norm(set_case, which):
+    """So no member has a larger one."""
     g = gradients(set_case.shape)[which]
     copy = g.copy()
     y = set_case.feasible_set.argmax_linear(g)
     assert y.shape == set_case.shape
     assert set_case.is_member(y)
-    rng = np.random.default_rng(3)
-    best = max(np.vdot(g, set_case.random_member(rng)) for _ in range(TRIALS))
-    assert np.vdot(g, y) >= best - 1e-12 * abs(best)
+    assert np.vdot(g, y) == pytest.approx(set_case.dual_norm(g), rel=1e-12, abs=0)
+    assert set_case.feasible_set.support_value(g) == pytest.approx(np.vdot(g, y), rel=1e-12, abs=0)
     np.testing.assert_array_equal(g, copy)
     np.testing.assert_array_equal(y, set_case.feasible_set.argmax_linear(g))
-    support_value = set_case.feasible_set.support_value(g)
-    assert support_value == pytest.approx(np.vdot(g, y), rel=1e-12, abs=1e-14)
-    if which in (0, 3):
-        assert support_value == pytest.approx(set_case.dual_norm(g))
-
-
-@EACH
-@pytest.mark.parametrize("seed", range(3))
-def test_the_linear_maximiser_is_not_improved_by_small_moves_inside_the_set(set_case, seed):
-    g = gradients(set_case.shape, seed)[0]
-    y = set_case.feasible_set.argmax_linear(g)
-    rng = np.random.default_rng(4)
-    for _ in range(TRIALS):
-        near = set_case.feasible_set.retract(y + 0.05 * rng.standard_normal(set_case.shape))
-        assert np.vdot(g, near) <= np.vdot(g, y) + 1e-12
 
 
 @EACH
@@ -155,7 +140,7 @@ def test_retraction_finds_the_nearest_member_and_leaves_members_where_they_are(s
     G = getattr(set_case.feasible_set, "metric", None)
     y = 1.3 * rng.standard_normal(set_case.shape)
     nearest = norm(y - set_case.feasible_set.retract(y), G)
-    assert all(nearest <= norm(y - set_case.random_member(rng), G) + 1e-12 for _ in range(TRIALS))
+    assert all(nearest <= norm(y - set_case.random_member(rng), G) + 1e-12 for _ in range(200))
     for scale in (0.1, 1, 10):
         assert set_case.is_member(set_case.feasible_set.retract(scale * rng.standard_normal(set_case.shape)))
         member = set_case.random_member(rng)
@@ -210,24 +195,13 @@ def test_a_metric_that_is_not_positive_definite_is_refused(kind, G):
         kind(1.0, G).argmax_linear(np.array([1.0, 2.0]))
 
 
-@pytest.mark.parametrize("shape", [(D, 1), (1, 1)])
-def test_a_block_of_one_is_the_sphere(shape):
-    for g in gradients(shape)[:4]:
-        expected = Sphere().argmax_linear(g.ravel())[:, None]
-        np.testing.assert_allclose(Stiefel().argmax_linear(g), expected, atol=1e-14)
-        np.testing.assert_allclose(Spheres().argmax_linear(g), expected, atol=1e-14)
-        assert Stiefel().support_value(g) == pytest.approx(Sphere().support_value(g.ravel()))
-
-
 DEFICIENT = {
-    "a zero column": lambda G: np.column_stack([G[:, 0], 0 * G[:, 1], G[:, 2]]),
-    "two zero columns": lambda G: np.column_stack([G[:, 0], 0 * G[:, 1:]]),
-    "the first column zero": lambda G: np.column_stack([0 * G[:, 0], G[:, 1:]]),
-    "a duplicated column": lambda G: np.column_stack([G[:, 0], G[:, 1], G[:, 0]]),
-    "a duplicated column of opposite sign and another scale": lambda G: np.column_stack(
-        [G[:, 0], -1e-3 * G[:, 0], G[:, 2]]
-    ),
-    "all columns equal": lambda G: np.repeat(G[:, :1], 3, axis=1),
+    "a zero column": lambda G: G * [1, 0, 1],
+    "two zero columns": lambda G: G * [1, 0, 0],
+    "the first column zero": lambda G: G * [0, 1, 1],
+    "a duplicated column": lambda G: G[:, [0, 1, 0]],
+    "a duplicated column of opposite sign and another scale": lambda G: G[:, [0, 0, 2]] * [1, -1e-3, 1],
+    "all columns equal": lambda G: G[:, [0, 0, 0]],
     "nothing": lambda G: 0 * G,
     "a nearly dead column": lambda G: G * [1, 1e-12, 1],
 }
@@ -259,13 +233,6 @@ class Data:
     def samples(self, x):
         """Return the coordinates of the units of a point."""
         return self.frame @ x.X
-
-    def random_units(self, rng, samples, m):
-        """Return random members of the sample set."""
-        Y = self.A @ rng.standard_normal((N, m))  # in the range of A, which contains the best ones
-        if isinstance(samples, Cube):
-            return rng.choice([-samples.radius, samples.radius], (P, m))
-        return np.linalg.qr(Y)[0] if isinstance(samples, Stiefel) else unit_columns(Y)
 
 
 def dense():
@@ -318,18 +285,15 @@ def dual_norm(Y, samples):
 
 @EACH_CORRELATION_SET
 @pytest.mark.parametrize("scale", [1.0, 1e-80, 1e80])
-def test_the_maximiser_over_the_data_is_a_member_that_no_member_beats(kind, samples, m, scale):
-    set_case, mu, rng = data(kind), MU[m], np.random.default_rng(14)
+def test_the_maximiser_over_the_data_is_a_member_whose_value_is_the_dual_norm(kind, samples, m, scale):
+    set_case, mu = data(kind), MU[m]
     feasible_set = CorrelationSet(set_case.operator, mu, samples)
-    T = scale * rng.standard_normal((N, m))
+    T = scale * np.random.default_rng(14).standard_normal((N, m))
     y = feasible_set.argmax_linear(T)
     assert_member(set_case, samples, mu, y)
-    assert feasible_set.support_value(T) == pytest.approx(dual_norm(set_case.A @ (mu * T), samples))
-    assert feasible_set.support_value(T) == pytest.approx(feasible_set.pairing(T, y))
+    assert np.vdot(T, y.C) == pytest.approx(dual_norm(set_case.A @ (mu * T), samples))
+    assert feasible_set.support_value(T) == pytest.approx(np.vdot(T, y.C))
     assert feasible_set.pairing(T, y) == pytest.approx(np.vdot(T, y.C))
-    for _ in range(TRIALS):
-        X = set_case.random_units(rng, samples, m)
-        assert np.vdot(T, mu * (set_case.A.T @ X)) <= np.vdot(T, y.C) * (1 + 1e-12)
 
 
 @EACH_CORRELATION_SET
@@ -399,15 +363,17 @@ def test_nearly_coinciding_units_are_still_made_orthonormal(kind, angle):
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
-def test_starts_side_by_side_without_a_direction_are_each_pointed_at_the_longest_column(kind):
-    set_case, rng = data(kind), np.random.default_rng(28)
-    T = rng.standard_normal((N, M))
+def test_a_single_unit_and_starts_side_by_side_without_a_direction_are_pointed_at_the_longest_column(kind):
+    set_case = data(kind)
+    longest = unit_columns(set_case.A[:, [np.argmax(np.linalg.norm(set_case.A, axis=0))]])
+    y = CorrelationSet(set_case.operator, MU[1]).argmax_linear(np.zeros((N, 1)))
+    np.testing.assert_allclose(set_case.samples(y), longest, atol=1e-10)
+    T = np.random.default_rng(28).standard_normal((N, M))
     T[:, [0, 2]] = 0
     y = CorrelationSet(set_case.operator, MU[M], Spheres()).argmax_linear(T)
     assert_member(set_case, Spheres(), MU[M], y)
-    longest = unit_columns(set_case.A[:, [np.argmax(np.linalg.norm(set_case.A, axis=0))]])
-    np.testing.assert_allclose(set_case.samples(y)[:, [0, 2]], np.hstack([longest, longest]), atol=1e-10)
-    np.testing.assert_allclose(set_case.samples(y)[:, [1]], unit_columns(set_case.A @ T[:, [1]]), atol=1e-10)
+    expected = np.hstack([longest, unit_columns(set_case.A @ T[:, [1]]), longest])
+    np.testing.assert_allclose(set_case.samples(y), expected, atol=1e-10)
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
@@ -423,14 +389,6 @@ def test_a_unit_without_a_direction_is_pointed_at_the_column_least_explained_by_
     direction = residual[:, pivot] / np.linalg.norm(residual[:, pivot])
     assert abs(direction @ X[:, 1]) == pytest.approx(1)
     np.testing.assert_allclose(others, polar_factor(set_case.A @ (mu * T)[:, [0, 2]]), atol=1e-9)
-
-
-@pytest.mark.parametrize("kind", ["centred", "covariance"])
-def test_a_single_unit_without_a_direction_is_pointed_at_the_longest_column(kind):
-    set_case = data(kind)
-    y = CorrelationSet(set_case.operator, MU[1]).argmax_linear(np.zeros((N, 1)))
-    longest = set_case.A[:, [np.argmax(np.linalg.norm(set_case.A, axis=0))]]
-    np.testing.assert_allclose(set_case.samples(y), unit_columns(longest), atol=1e-10)
 
 
 def low_rank(kind, rank):

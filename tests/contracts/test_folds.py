@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.model_selection import GroupKFold, KFold, ShuffleSplit
-from tests.stored_matrices import make_store
+from tests.stored_matrices import make_counting_store, make_store
 
 from gpower import GPower, GPowerCV, component_test
-from gpower.io.stores.matrix_source import MatrixSource
 from gpower.model_selection.folds import (
     CovarianceFolds,
     FoldSamples,
@@ -44,12 +43,6 @@ def counts(seed=0):
     return sp.csr_matrix(rng.poisson(np.exp(rate)).astype(float))
 
 
-def in_memory_and_on_disk(X, **options):
-    options = {"n_components": 2, "cardinalities": GRID} | options
-    assert StreamedMatrix(make_store(X), LIMIT).n_blocks > 1
-    return GPowerCV(**options).fit(X), GPowerCV(**options, memory_limit=LIMIT).fit(make_store(X))
-
-
 def assert_the_same(found, expected, atol=1e-8):
     np.testing.assert_array_equal(found.cardinality_, expected.cardinality_)
     np.testing.assert_array_equal(found.cardinality_range_, expected.cardinality_range_)
@@ -59,32 +52,34 @@ def assert_the_same(found, expected, atol=1e-8):
             np.testing.assert_allclose(found.cv_results_[name], values, atol=atol, err_msg=name)
 
 
+OPTIONS = [
+    {},
+    {"scale": True},
+    {"center": False},
+    {"search": "joint", "cv": 3},
+    {"deflation": "projection", "positive": True},
+    {"n_jobs": 2},
+    {"groups": np.repeat(np.arange(N // 2), 2), "cardinalities": [1, 3, 10]},
+    {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
+    {"cv": list(GroupKFold(5).split(np.zeros(P), groups=np.arange(P) // 20))},
+    {"cv": [(np.r_[0:120, 0:120], np.arange(120, P)), (np.arange(80, P), np.arange(80))]},
+    {"criterion": "prediction", "rule": "best", "scale": True},
+]
+
+
 @pytest.mark.parametrize(
-    "options",
+    ("X", "options", "atol"),
     [
-        {},
-        {"scale": True},
-        {"center": False},
-        {"search": "joint", "cv": 3},
-        {"deflation": "projection", "positive": True},
-        {"n_jobs": 2},
-        {"groups": np.repeat(np.arange(N // 2), 2), "cardinalities": [1, 3, 10]},
-        {"cv": ShuffleSplit(2, test_size=0.3, random_state=0)},
-        {"cv": [(np.r_[0:120, 0:120], np.arange(120, P)), (np.arange(80, P), np.arange(80))]},
-        {"criterion": "prediction", "rule": "best", "scale": True},
+        *((planted(), options, 1e-8) for options in OPTIONS),
+        (counts(), {}, 1e-8),
+        (planted().astype(np.float32), {}, 1e-5),
     ],
-    ids=str,
 )
-def test_the_answer_is_that_of_the_table_in_memory(options):
-    expected, found = in_memory_and_on_disk(planted(), **options)
-    assert_the_same(found, expected)
-
-
-def test_sparse_blocks_and_single_precision():
-    expected, found = in_memory_and_on_disk(counts())
-    assert_the_same(found, expected)
-    expected, found = in_memory_and_on_disk(planted().astype(np.float32))
-    assert_the_same(found, expected, atol=1e-5)
+def test_the_answer_is_that_of_the_table_in_memory(X, options, atol):
+    options = {"n_components": 2, "cardinalities": GRID} | options
+    assert StreamedMatrix(make_store(X), LIMIT).n_blocks > 1
+    found = GPowerCV(**options, memory_limit=LIMIT).fit(make_store(X))
+    assert_the_same(found, GPowerCV(**options).fit(X), atol)
 
 
 def test_blocks_of_dask():
@@ -97,37 +92,63 @@ def test_blocks_of_dask():
 
 
 def test_the_table_is_read_twice_for_all_folds():
-    X, rows = planted(), []
-    source = MatrixSource("table", X.shape, X.dtype, lambda lo, hi: rows.append(hi - lo) or X[lo:hi])
-    table = read_estimator_input(GPower(2, memory_limit=LIMIT), source)
-    splits = build_fold_source(table, table.build_fit_specs()[0], [part for pair in KFold(5).split(X) for part in pair])
+    X = planted()
+    source, reads = make_counting_store(X)
+    splits = build_source(source, [part for pair in KFold(5).split(X) for part in pair], GPower(2, memory_limit=LIMIT))
     assert isinstance(splits, CovarianceFolds)
     assert len(splits.part_moments) == 5
     assert len(pickle.dumps(splits)) > 5 * 8 * N * N  # no reference to the source, which other processes cannot open
-    assert 2 * P <= sum(rows) <= 2 * P + 32  # the first few rows are read a second time
+    assert 2 * P <= sum(hi - lo for lo, hi in reads) <= 2 * P + 32  # the first few rows are read a second time
+
+
+def build_source(X, parts, estimator=None):
+    table = read_estimator_input(GPower() if estimator is None else estimator, X)
+    return build_fold_source(table, table.build_fit_specs()[0], parts)
 
 
 def test_a_tall_table_in_memory_is_summed_too(monkeypatch):
     X, options = np.vstack([planted(i) for i in range(2)]), {"n_components": 2, "cardinalities": GRID, "cv": 3}
     found = GPowerCV(**options).fit(X)
-    table = read_estimator_input(GPower(), X)
-    assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), CovarianceFolds)
-    monkeypatch.setattr(
-        "gpower.model_selection.folds.N_EXTRA_COVARIANCES", 2 * P
-    )  # the covariances take more memory than the table
-    assert isinstance(build_fold_source(table, table.build_fit_specs()[0], [np.arange(P)]), SampleFolds)
+    assert isinstance(build_source(X, [np.arange(P)]), CovarianceFolds)
+    extra = 2 * P  # with these the covariances take more memory than the table
+    monkeypatch.setattr("gpower.model_selection.folds.N_EXTRA_COVARIANCES", extra)
+    assert isinstance(build_source(X, [np.arange(P)]), SampleFolds)
     assert_the_same(found, GPowerCV(**options).fit(X))
+    table = read_estimator_input(GPower(), X.astype(np.float32))
+    assert {each.dtype for each in table.compute_moments_by_part(np.zeros(len(X), int), 1)} == {np.dtype(np.float64)}
 
 
 def test_a_small_store_is_read_into_memory():
     X = planted()
     expected = GPowerCV(2, cardinalities=GRID, cv=3).fit(X)
-    table = read_estimator_input(GPower(), make_store(X))
-    assert isinstance(
-        build_fold_source(table, table.build_fit_specs()[0], [np.arange(i) for i in range(9)]), SampleFolds
-    )
+    assert isinstance(build_source(make_store(X), [np.arange(i) for i in range(9)]), SampleFolds)
     for axis in (0, 1):
         assert_the_same(GPowerCV(2, cardinalities=GRID, cv=3).fit(make_store(X, axis)), expected)
+
+
+@pytest.mark.parametrize(
+    ("axis", "options", "message"),
+    [
+        (0, {"memory_limit": 10_000}, r"memory for 16 covariances of 24 variables, .* takes 3.8e-05 GB"),
+        (0, {"cv": P}, "needs memory for 406 covariances"),
+        (1, {}, r"a table stored by sample \(this one is stored by variable\), needs memory"),
+        (0, {"variance": "l1"}, "needs the table in memory; X is in blocks"),
+    ],
+)
+def test_a_store_too_large_for_the_folds_is_refused(axis, options, message):
+    with pytest.raises(ValueError, match=message):
+        GPowerCV(2, **{"memory_limit": LIMIT} | options).fit(make_store(planted(), axis))
+
+
+def test_missing_values_and_permutations_of_a_store_are_refused():
+    X = planted()
+    X[37, 5] = np.nan
+    with pytest.raises(ValueError, match=r"row 37 .* column 5"):
+        GPowerCV(2, memory_limit=LIMIT).fit(make_store(X))
+    with pytest.raises(ValueError, match="missing='impute' fills the holes of a dense table"):
+        GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(make_store(X))
+    with pytest.raises(ValueError, match=r"Permuting needs .* pass a random subset of the samples or the variables"):
+        component_test(make_store(planted()), 2, cardinality=6, memory_limit=LIMIT)
 
 
 @pytest.mark.parametrize("make", [planted, counts])
@@ -164,51 +185,10 @@ def test_criteria_from_moments_are_those_from_samples():
         assert compute_captured_squares(known, Z, seen.moments) == pytest.approx(np.sum((B @ Q) ** 2))
 
 
-class TestRefused:
-    @pytest.mark.parametrize(
-        ("axis", "options", "message"),
-        [
-            (0, {"memory_limit": 10_000}, r"memory for 16 covariances of 24 variables, .* takes 3.8e-05 GB"),
-            (0, {"cv": P}, "needs memory for 406 covariances"),
-            (1, {}, r"a table stored by sample \(this one is stored by variable\), needs memory"),
-            (0, {"variance": "l1"}, "needs the table in memory; X is in blocks"),
-        ],
-    )
-    def test_a_store_too_large_for_the_folds(self, axis, options, message):
-        with pytest.raises(ValueError, match=message):
-            GPowerCV(2, **{"memory_limit": LIMIT} | options).fit(make_store(planted(), axis))
-
-    def test_missing_values(self):
-        X = planted()
-        X[37, 5] = np.nan
-        with pytest.raises(ValueError, match=r"row 37 .* column 5"):
-            GPowerCV(2, memory_limit=LIMIT).fit(make_store(X))
-        with pytest.raises(ValueError, match="missing='impute' fills the holes of a dense table"):
-            GPowerCV(2, memory_limit=LIMIT, missing="impute").fit(make_store(X))
-
-    def test_permuting(self):
-        with pytest.raises(
-            ValueError, match=r"Permuting needs .* pass a random subset of the samples or the variables"
-        ):
-            component_test(make_store(planted()), 2, cardinality=6, memory_limit=LIMIT)
-
-
-def test_folds_of_groups_are_parts():
-    X, who = planted(), np.arange(P) // 20
-    cv = list(GroupKFold(5).split(X, groups=who))
-    expected, found = in_memory_and_on_disk(X, cv=cv)
-    assert_the_same(found, expected)
-
-
 def test_folds_may_be_masks():
-    X = planted()
-    options = {"n_components": 1, "cardinalities": GRID, "memory_limit": LIMIT}
     seen = np.arange(P) < 120
-    masked = GPowerCV(**options, cv=[(seen, ~seen)]).fit(make_store(X))
-    assert_the_same(masked, GPowerCV(**options, cv=[(np.arange(120), np.arange(120 - P, 0))]).fit(make_store(X)))
-
-
-def test_small_tables_in_single_precision_are_summed_in_double():
-    X = np.vstack([planted(i) for i in range(2)]).astype(np.float32)
-    table = read_estimator_input(GPower(), X)
-    assert {each.dtype for each in table.compute_moments_by_part(np.zeros(len(X), int), 1)} == {np.dtype(np.float64)}
+    by_mask, by_number = (
+        GPowerCV(1, cardinalities=GRID, memory_limit=LIMIT, cv=[fold]).fit(make_store(planted()))
+        for fold in ((seen, ~seen), (np.arange(120), np.arange(120 - P, 0)))
+    )
+    assert_the_same(by_mask, by_number)

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import threadpoolctl
 
-from gpower._utils import threads
-from gpower._utils.threads import map_in_threads
 from gpower.operators import as_operator
 from gpower.operators.storage.sparse import SparseMatrix
 
@@ -29,14 +26,3 @@ def test_the_gram_matrix_of_a_second_restriction_is_that_of_its_columns(second, 
     expected = centred.T @ centred
     np.testing.assert_allclose(restricted.gram(np.arange(len(second))), expected, atol=1e-9 * np.max(expected))
     assert len(computed) == n_gram_matrices
-
-
-def test_threads_that_multiply_dense_arrays_limit_blas_to_one_thread(monkeypatch):
-    def count_blas_threads(_=None):
-        return {each["num_threads"] for each in threadpoolctl.threadpool_info() if each["user_api"] == "blas"}
-
-    monkeypatch.setattr(threads, "get_thread_count", lambda: 2)  # also on a machine with one processor
-    with threadpoolctl.threadpool_limits(2, user_api="blas"):
-        before = count_blas_threads()
-        assert all(found <= {1} for found in map_in_threads(count_blas_threads, range(4), limit_blas=True))
-        assert count_blas_threads() == before

@@ -7,8 +7,6 @@ import pytest
 from tests.seeds import seeds
 
 from gpower import GPower, GPowerCV, certify, sparsity_path
-from gpower.operators import as_operator
-from gpower.problem.deflation import DEFLATION_RULES
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),  # components without variance raise this warning
@@ -66,17 +64,6 @@ def test_a_certificate_after_a_repeated_component_is_not_below_the_truth(seed):
         k = proof.cardinality
         truth = max(np.linalg.norm(left[:, list(P)], 2) ** 2 for P in combinations(range(4), k))
         assert proof.upper_bound >= truth * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("as_covariance", [False, True])
-def test_a_removed_component_is_not_removed_again(as_covariance):
-    X = np.random.default_rng(43).standard_normal((20, 4))
-    A = X - X.mean(axis=0)
-    z = np.array([0.6, 0.8, 0, 0])
-    operator = as_operator(A.T @ A, covariance=True)[0] if as_covariance else as_operator(X)[0]
-    once = DEFLATION_RULES["schur"].remove(operator, z)
-    twice = DEFLATION_RULES["schur"].remove(once, z)
-    np.testing.assert_allclose(twice.gram(np.arange(4)), once.gram(np.arange(4)), atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", seeds(range(40), fast=4))

@@ -11,12 +11,9 @@ from gpower.operators import as_operator
 from gpower.problem.deflation import DEFLATION_RULES
 from gpower.solvers import sequential, sketch
 from gpower.solvers.fit_specification import ExactCardinality, FitSpec, L1BoundSpec
-
-RULE_NAMES = tuple(DEFLATION_RULES)
-PENALTIES = {
-    "l0": {"gamma": 0.05},
-    "l1": {"gamma": 0.3, "penalty": "l1"},
-}
+from gpower.solvers.sequential import solve_all_components
+from gpower.validation.params import make_random_state
+from gpower.validation.prepare import read_estimator_input
 
 
 def factors(seed, shape=(60, 240), count=6, size=8):
@@ -47,37 +44,28 @@ def deflate_explicitly(A, Z, rule):
     return left
 
 
-@pytest.fixture
-def round_calls(monkeypatch):
-    """Return a list that gets an entry for every round of the solver."""
-    made, original = [], sequential._run_round
-
-    def count_round(*arguments):
-        made.append(1)
-        return original(*arguments)
-
-    monkeypatch.setattr(sequential, "_run_round", count_round)
-    return made
+def make_operator(kind, A):
+    """Return the operator of a matrix that is centred or need not be."""
+    data = {"dense": A, "sparse": sp.csr_array(A), "covariance": A.T @ A}[kind]
+    return as_operator(data, center=False, covariance=kind == "covariance", reduce_tall=False)[0]
 
 
-@pytest.mark.parametrize("rule", RULE_NAMES)
-@pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
+EACH_RULE = pytest.mark.parametrize("rule", DEFLATION_RULES)
+EACH_KIND = pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
+
+
+@EACH_RULE
+@EACH_KIND
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=10)
 def test_deflated_correlations_are_those_of_the_deflated_matrices(rule, kind, seed):
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((20, 9))
-    A -= A.mean(axis=0)
-    operator = {
-        "dense": lambda: as_operator(A)[0],
-        "sparse": lambda: as_operator(sp.csr_array(A))[0],
-        "covariance": lambda: as_operator(A.T @ A, covariance=True)[0],
-    }[kind]()
     Z, ends = (
         np.where(rng.random((9, 4)) < 0.5, rng.standard_normal((9, 4)), 0) + 1e-3 * np.eye(9)[:, :4] for _ in "ab"
     )
     Z /= np.linalg.norm(Z, axis=0)
-    C, norms = DEFLATION_RULES[rule].deflated_correlations(operator, Z, ends)
+    C, norms = DEFLATION_RULES[rule].deflated_correlations(make_operator(kind, A), Z, ends)
     for j, M in enumerate(deflate_explicitly(A, Z, rule)):
         x = M @ ends[:, j]
         np.testing.assert_allclose(C[:, j], M.T @ (x / np.linalg.norm(x)), atol=1e-7 * np.abs(C).max())
@@ -85,7 +73,7 @@ def test_deflated_correlations_are_those_of_the_deflated_matrices(rule, kind, se
         np.testing.assert_allclose(norms[outside, j], np.linalg.norm(M, axis=0)[outside], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("rule", RULE_NAMES)
+@EACH_RULE
 @pytest.mark.parametrize("positive", [False, True])
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=6)
@@ -103,13 +91,8 @@ def test_exact_components_are_fixed_points_of_the_whole(rule, positive, seed):
 
 def solve_in_order_of_extraction(model, X):
     """Return the loadings in the order of extraction, (n, m)."""
-    from gpower.solvers.sequential import solve_all_components
-    from gpower.validation.params import make_random_state
-    from gpower.validation.prepare import read_estimator_input
-
-    prepared = read_estimator_input(model, X).prepare(
-        None, read_estimator_input(model, X).build_fit_specs(), reduce=False
-    )
+    table = read_estimator_input(model, X)
+    prepared = table.prepare(None, table.build_fit_specs(), reduce=False)
     return solve_all_components(prepared.operator, prepared.fit_spec, make_random_state(None)).Z
 
 
@@ -118,34 +101,28 @@ def solve_in_order_of_extraction(model, X):
 @given(seed=st.integers(0, 10**6))
 @settings(max_examples=6)
 def test_penalised_components_are_fixed_points_of_the_whole(rule, penalty, seed):
-    X = factors(seed)
+    X, gamma = factors(seed), {"l0": 0.05, "l1": 0.3}[penalty]
     solver = Solver("working_set", refit=None)
-    model = GPower(3, deflation=rule, solver=solver, tol=1e-13, max_iter=20000, **PENALTIES[penalty])
-    A = X - X.mean(axis=0)
+    model = GPower(3, gamma=gamma, penalty=penalty, deflation=rule, solver=solver, tol=1e-13, max_iter=20000)
     found = solve_in_order_of_extraction(model, X)
-    gammas = model.fit(X).gamma_
-    for z, M, gamma in zip(
-        found.T, deflate_explicitly(A, found, rule), order_as_extracted(model, found, gammas), strict=True
-    ):
+    model.fit(X)
+    for z, M in zip(found.T, deflate_explicitly(X - X.mean(axis=0), found, rule), strict=True):
+        level = model.gamma_[np.argmax(np.abs(model.components_ @ z))]  # those of a model are sorted
         x = M @ z
         c = M.T @ (x / np.linalg.norm(x))
-        active = c**2 > gamma if penalty == "l0" else np.abs(c) > gamma
-        step = np.where(active, c if penalty == "l0" else np.sign(c) * (np.abs(c) - gamma), 0)
+        active = c**2 > level if penalty == "l0" else np.abs(c) > level
+        step = np.where(active, c if penalty == "l0" else np.sign(c) * (np.abs(c) - level), 0)
         np.testing.assert_allclose(np.abs(z), np.abs(step) / np.linalg.norm(step), atol=2e-3)
 
 
-def order_as_extracted(model, found, gammas):
-    """Return γ of the components of a model, which are sorted, in the order of extraction."""
-    at = [int(np.argmax(np.abs(model.components_ @ z))) for z in found.T]
-    return gammas[at]
-
-
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_rounds_are_few_and_the_components_are_those_found_one_by_one(kind, round_calls, monkeypatch):
+def test_rounds_are_few_and_the_components_are_those_found_one_by_one(kind, monkeypatch):
+    rounds, run_round = [], sequential._run_round
+    monkeypatch.setattr(sequential, "_run_round", lambda *args: rounds.append(1) or run_round(*args))
     X = factors(3, (120, 2500), 12, 10)
     table = X if kind == "dense" else sp.csr_array(np.where(np.abs(X) > 1, X, 0))
     model = GPower(12, cardinality=10).fit(table)
-    assert 1 <= len(round_calls) <= 6
+    assert 1 <= len(rounds) <= 6
     assert model.n_passes_ < 25
     monkeypatch.setattr(FitSpec, "should_share_rounds", lambda *_: False)  # one after the other
     alone = GPower(12, cardinality=10).fit(table)
@@ -155,18 +132,16 @@ def test_rounds_are_few_and_the_components_are_those_found_one_by_one(kind, roun
 
 
 def test_an_interrupted_round_is_resumed(tmp_path, monkeypatch):
-    X = factors(5, (120, 2500), 12, 10)
+    X, path = factors(5, (120, 2500), 12, 10), tmp_path / "cut.npz"
     whole = GPower(8, cardinality=10, checkpoint=tmp_path / "whole.npz").fit(X)
-    original = sequential._run_round
 
-    def stopped(*arguments):
+    def stop(*arguments):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sequential, "_run_round", stopped)
-    path = tmp_path / "cut.npz"
-    with pytest.raises(KeyboardInterrupt):
-        GPower(8, cardinality=10, checkpoint=path).fit(X)
-    monkeypatch.setattr(sequential, "_run_round", original)
+    with monkeypatch.context() as patch:
+        patch.setattr(sequential, "_run_round", stop)
+        with pytest.raises(KeyboardInterrupt):
+            GPower(8, cardinality=10, checkpoint=path).fit(X)
     resumed = GPower(8, cardinality=10, checkpoint=path, resume=True).fit(X)
     np.testing.assert_array_equal(resumed.components_, whole.components_)
     assert resumed.n_passes_ < whole.n_passes_
@@ -181,18 +156,14 @@ def test_components_come_by_decreasing_variance(options):
 
 
 def test_components_of_their_own_cardinality_keep_their_places():
-    X = factors(1)
-    assert GPower(3, cardinality=[2, 9, 4]).fit(X).cardinality_.tolist() == [2, 9, 4]
+    assert GPower(3, cardinality=[2, 9, 4]).fit(factors(1)).cardinality_.tolist() == [2, 9, 4]
 
 
-@pytest.mark.parametrize("kind", ["dense", "sparse", "covariance"])
+@EACH_KIND
 def test_a_sharpened_sketch_explains_more(kind):
     X = factors(3, (400, 300), count=3)
-    X -= X.mean(axis=0)
-    table = {"dense": X, "sparse": sp.csr_array(X), "covariance": X.T @ X}[kind]
-    operator = as_operator(table, center=False, covariance=kind == "covariance", reduce_tall=False)[0]
     z = np.linalg.eigh(X.T @ X)[1][:, -60:]  # more components than a sketch of some forty rows can represent
-    drawn = sketch.make_sketch(operator, 1, np.random.RandomState(0))
+    drawn = sketch.make_sketch(make_operator(kind, X), 1, np.random.RandomState(0))
     shares = [np.array([each.compute_variance_share(v[:, None]) for v in z.T]) for each in (drawn, drawn.sharpen())]
     assert shares[0].max() <= 1 + 1e-5
     assert shares[0].sum() < shares[1].sum()

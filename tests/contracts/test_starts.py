@@ -1,15 +1,16 @@
 """Starts find modules that principal components do not show, for every penalty and container."""
 
-import tracemalloc
 from itertools import combinations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from tests.enumeration import compute_scatter, find_best_variance
+from tests.memory import measure_peak_memory
 from tests.optional_packages import OptionalPackage
 
 from gpower import GPower
-from gpower.feasible_sets import Point, Spheres
+from gpower.feasible_sets import Spheres
 from gpower.operators import as_operator
 from gpower.penalties import elementary
 from gpower.penalties.elementary import L0, L1, Cardinality
@@ -53,11 +54,14 @@ def test_a_module_that_no_principal_component_shows_is_found(seed, scaled):
     np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), module)
 
 
-def test_a_module_is_found_on_a_part_of_the_samples():
+def test_a_module_is_found_on_a_part_of_the_samples_whose_columns_have_the_norms_of_all():
     X, (module,) = hidden(0, (500, 12000), [(8, 0.9)])
-    operator = subsample_operator(as_operator(X)[0])
-    assert operator.shape[0] < 500
-    np.testing.assert_allclose(operator.column_norms, np.linalg.norm(X, axis=0), rtol=1e-5)
+    part = subsample_operator(as_operator(X * np.linspace(0.1, 3, 12000))[0])
+    norms = np.linspace(0.1, 3, 12000) * np.linalg.norm(X, axis=0)
+    assert part.shape[0] < 500
+    np.testing.assert_allclose(part.column_norms, norms, rtol=1e-5)
+    columns = part.columns(np.arange(0, 12000, 100))
+    np.testing.assert_allclose(np.linalg.norm(columns, axis=0), norms[::100], rtol=1e-4)
     np.testing.assert_array_equal(np.flatnonzero(GPower(1, cardinality=8).fit(X).components_[0]), module)
 
 
@@ -77,19 +81,20 @@ def test_a_penalty_finds_a_hidden_module_too(penalty):
     assert model.cardinality_[0] >= 8
 
 
-@pytest.mark.parametrize("table", ["sparse", "float32", "covariance", "groups"])
-def test_hidden_modules_in_other_kinds_of_data(table, recwarn):
-    X, (module,) = hidden(3, (300, 3000) if table != "covariance" else (300, 900), [(8, 1.0)], scaled=False)
-    options = {}
-    if table == "sparse":
-        X = sp.csr_array(X)
-    elif table == "float32":
-        X = X.astype(np.float32)
-    elif table == "covariance":
-        X, options = X.T @ X, {"covariance": "precomputed"}
-    elif table == "groups":
-        options = {"exclude": [int(np.setdiff1d(np.arange(10), module)[0])]}
-    model = GPower(1, cardinality=8, **options).fit(X)
+@pytest.mark.parametrize(
+    ("convert", "options"),
+    [
+        (sp.csr_array, {}),
+        (np.float32, {}),
+        (lambda X: X.T @ X, {"covariance": "precomputed"}),
+        (np.asarray, {"exclude": [0]}),
+    ],
+    ids=["sparse", "float32", "covariance", "rules"],
+)
+def test_hidden_modules_in_other_kinds_of_data(convert, options, recwarn):
+    X, (module,) = hidden(3, (300, 900 if "covariance" in options else 3000), [(8, 1.0)], scaled=False)
+    assert 0 not in module
+    model = GPower(1, cardinality=8, **options).fit(convert(X))
     np.testing.assert_array_equal(np.flatnonzero(model.components_[0]), module)
 
 
@@ -138,23 +143,16 @@ def test_samples_of_an_operator_are_rows_of_its_matrix(kind):
     np.testing.assert_allclose(operator.get_rows(idx), operator.columns(np.arange(12))[idx], atol=1e-12)
 
 
-def enumerated(A, gamma):
-    """Compute the largest λmax(A_PᵀA_P) − γ|P| over all supports."""
-    S, n = A.T @ A, A.shape[1]
-    supports = [P for k in range(1, n + 1) for P in combinations(range(n), k)]
-    return max(np.linalg.eigvalsh(S[np.ix_(P, P)])[-1] - gamma * len(P) for P in supports)
-
-
 def test_a_penalty_reaches_the_enumerated_optimum_of_tiny_tables():
     below = []
     for seed in range(60):
         rng = np.random.default_rng(seed)
         A = rng.standard_normal((int(rng.integers(5, 40)), int(rng.integers(3, 8))))
         A += rng.standard_normal((len(A), 1)) * rng.random(A.shape[1]) * (seed % 2)
-        A -= A.mean(axis=0)
-        share = float(rng.choice([0.02, 0.1, 0.2, 0.35, 0.5]))
-        best = enumerated(A, share * np.max(np.sum(A**2, axis=0)))
-        below.append(GPower(1, gamma=share, center=False).fit(A).objective_[0] < 0.999 * best)
+        S, share = compute_scatter(A), float(rng.choice([0.02, 0.1, 0.2, 0.35, 0.5]))
+        gamma = share * np.max(np.diagonal(S))
+        best = max(find_best_variance(S, k) - gamma * k for k in range(1, len(S) + 1))
+        below.append(GPower(1, gamma=share).fit(A).objective_[0] < 0.999 * best)
     assert np.mean(below) <= 0.02
 
 
@@ -164,28 +162,24 @@ def test_a_block_is_no_worse_than_many_restarts(penalty):
         rng = np.random.default_rng(seed)
         A = rng.standard_normal((40, 2)) @ rng.uniform(0, 1.2, (2, 14)) + rng.standard_normal((40, 14))
         A -= A.mean(axis=0)
-        share = 0.2 if penalty == "l0" else 0.4
         operator, _ = as_operator(A, center=False, reduce_tall=False)
-        longest = np.max(np.linalg.norm(A, axis=0))
-        level = np.full(2, share * longest**2 if penalty == "l0" else share * longest)
-        problem = Problem(operator, (L0 if penalty == "l0" else L1)(level), np.ones(2))
-        ends = [ascend(problem, make_block_start(problem), AscentSettings())]
-        for _ in range(30):
-            ends.append(
-                ascend(problem, problem.feasible_set.make_point(A @ rng.standard_normal((14, 2))), AscentSettings())
-            )
+        longest = np.max(operator.column_norms)
+        share, kind, largest = (0.2, L0, longest**2) if penalty == "l0" else (0.4, L1, longest)
+        problem = Problem(operator, kind(np.full(2, share * largest)), np.ones(2))
+        starts = [problem.feasible_set.make_point(A @ rng.standard_normal((14, 2))) for _ in range(30)]
+        ends = [ascend(problem, start, AscentSettings()) for start in [make_block_start(problem), *starts]]
         found = GPower(2, gamma=share, penalty=penalty, method="block").fit(A).objective_.sum()
         assert found >= 0.99 * max(end.value for end in ends)
 
 
 @pytest.mark.parametrize("penalty", [L0(np.array([2.0])), L1(np.array([1.0]))])
-def test_a_local_search_never_lowers_the_objective(penalty):
-    for seed in range(10):
-        A = np.random.default_rng(seed).standard_normal((15, 20))
-        problem = Problem(as_operator(A, reduce_tall=False)[0], penalty)
-        start: Point = make_unit_starts(problem, problem.operator.column_norms, 1, np.random.RandomState(0))
-        end = ascend(problem, start, AscentSettings())
-        assert improve_penalized(problem, end, AscentSettings()).value >= end.value
+@pytest.mark.parametrize("seed", range(10))
+def test_a_local_search_never_lowers_the_objective(penalty, seed):
+    A = np.random.default_rng(seed).standard_normal((15, 20))
+    problem = Problem(as_operator(A, reduce_tall=False)[0], penalty)
+    start = make_unit_starts(problem, problem.operator.column_norms, 1, np.random.RandomState(0))
+    end = ascend(problem, start, AscentSettings())
+    assert improve_penalized(problem, end, AscentSettings()).value >= end.value
 
 
 def test_a_number_of_starts_takes_none_away():
@@ -222,17 +216,13 @@ def test_a_table_has_the_same_variables_wherever_it_is_stored(container, tables,
     [{"cardinality": 3}, {"gamma": 0.1}, {"gamma": 0.3, "penalty": "l1"}, {"cardinality": 3, "method": "block"}],
 )
 def test_a_warm_start_on_the_same_data_never_lowers_the_objective(options):
+    name = "explained_variance_" if "cardinality" in options else "objective_"
     for seed in range(8):
         rng = np.random.default_rng(seed)
         X = rng.standard_normal((40, 15)) + rng.standard_normal((40, 2)) @ rng.standard_normal((2, 15))
         model = GPower(1 + seed % 3, warm_start=True, **options)
-
-        def value(model=model):
-            counted = "cardinality" in options
-            return (model.explained_variance_ if counted else model.objective_).sum()
-
-        first = value(model.fit(X))
-        assert value(model.fit(X)) >= first * (1 - 1e-9)
+        first, second = (getattr(model.fit(X), name).sum() for _ in range(2))
+        assert second >= first * (1 - 1e-9)
 
 
 def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
@@ -241,7 +231,7 @@ def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
     problem = Problem(operator, Cardinality(np.array([10])), np.ones(1), Spheres())
     args = (problem, operator.column_norms, np.ones(X.shape[1], bool))
     at_once = 64 * X.shape[1]  # correlations of all columns whose threshold is looked for
-    peak = measure_peak_bytes(lambda: column_screening._choose_correlation_threshold(*args))
+    peak = measure_peak_memory(lambda: column_screening._choose_correlation_threshold(*args))
     assert peak < 16 * at_once  # the correlations, gradients and indices of all of them took 28
     batched = column_screening._choose_correlation_threshold(*args)
     monkeypatch.setattr(column_screening, "MAX_THRESHOLD_ENTRIES", at_once)
@@ -251,7 +241,7 @@ def test_a_long_table_has_the_same_threshold_in_little_memory(monkeypatch):
 def test_the_largest_rows_of_many_units_need_no_indices_of_all_values(monkeypatch):
     values = np.asfortranarray(np.random.default_rng(0).random((80_000, 32)))
     penalty = Cardinality(np.array([10]))
-    peak = measure_peak_bytes(lambda: penalty.evaluate(values))
+    peak = measure_peak_memory(lambda: penalty.evaluate(values))
     assert peak < 1.25 * values.nbytes  # the gradient, and little else
     found = penalty.evaluate(values)
     monkeypatch.setattr(elementary, "MAX_JOINTLY_ORDERED", values.size)
@@ -259,33 +249,23 @@ def test_the_largest_rows_of_many_units_need_no_indices_of_all_values(monkeypatc
         np.testing.assert_array_equal(part, at_once)
 
 
-def measure_peak_bytes(call):
-    """Return the largest number of bytes allocated at once during a call."""
-    tracemalloc.start()
-    try:
-        call()
-        return tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-
-
 def test_columns_are_ranked_by_norm_and_ties_by_what_they_share():
+    def rank(A, norms, count):
+        operator, _ = as_operator(A, center=False, reduce_tall=False)
+        norms = operator.column_norms if norms is None else norms
+        return rank_columns(operator, norms, count, np.random.RandomState(0))
+
     rng = np.random.default_rng(0)
     A = rng.standard_normal((12, 8)) + rng.standard_normal((12, 1)) * rng.uniform(0, 2, 8)
     tied = np.array([3.0, 2.0, 2.0, 1.0, 0.8, 0.8, 0.8, 0.5])
     for norms in (tied, np.linspace(1, 2, 8)[::-1] ** 2, np.ones(8)):
         A = A / np.linalg.norm(A, axis=0) * norms
-        operator, _ = as_operator(A, center=False, reduce_tall=False)
-        shared = np.sum((A.T @ A) ** 2, axis=0)
-        order = np.lexsort((-shared, -norms))
+        order = np.lexsort((-np.sum((A.T @ A) ** 2, axis=0), -norms))
         for count in range(1, 9):
-            found = rank_columns(operator, operator.column_norms, count, np.random.RandomState(0))
-            np.testing.assert_array_equal(found, order[:count])
+            np.testing.assert_array_equal(rank(A, None, count), order[:count])
     alone = np.diag([1.0, 0.0, 0.0, 0.0]) + 0.9 * np.outer([0, 0.6, 0.8, 0], [0, 1, 1, 1])  # the longest shares least
-    operator_alone, _ = as_operator(alone, center=False, reduce_tall=False)
-    assert rank_columns(operator_alone, operator_alone.column_norms, 2, np.random.RandomState(0))[0] == 0
-    usable = np.where(np.arange(8) < 3, norms, 0)
-    assert set(rank_columns(operator, usable, 5, np.random.RandomState(0))) == {0, 1, 2}
+    assert rank(alone, None, 2)[0] == 0
+    assert set(rank(A, np.where(np.arange(8) < 3, norms, 0), 5)) == {0, 1, 2}
 
 
 def test_the_best_pairs_are_those_of_all_pairs():
@@ -347,15 +327,6 @@ def test_a_module_anywhere_in_a_standardised_table_is_found_from_the_scores_of_a
     operator, _ = as_operator(A / A.std(axis=0))
     first = screen_columns(operator, 20.0, np.ones(400, bool), 10)[0]
     assert place <= first < place + 8
-
-
-def test_columns_of_a_part_of_the_samples_have_the_norms_of_all():
-    A = np.random.default_rng(6).standard_normal((500, 12000)).astype(np.float32) * np.linspace(0.1, 3, 12000)
-    operator, _ = as_operator(A)
-    part = subsample_operator(operator)
-    assert part.shape[0] < 500
-    norms = np.linalg.norm(part.columns(np.arange(0, 12000, 100)), axis=0)
-    np.testing.assert_allclose(norms, operator.column_norms[::100], rtol=1e-4)
 
 
 def test_no_variable_added_dropped_or_swapped_improves_the_end_of_a_local_search():

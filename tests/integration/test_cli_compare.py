@@ -72,49 +72,34 @@ def test_a_covariance_leaves_out_methods_that_need_samples_with_a_note(gpower, p
         (("-k", 8, "--methods", "lasso"), "error: --methods lasso is not known"),
         (("-k", 200), "error: -k 200: a component uses between 1 and n_features=150"),
         (("-k", 8, "--plot", "table.xlsx"), "a picture ends in .png"),
+        (("-k", 8, "--missing", "drop"), "--missing drop is not known"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_one(gpower, data, arguments, message):
     assert_refused(gpower("compare", data, *arguments), message)
 
 
-def test_missing_cells_are_estimated_once_for_all_methods(tmp_path, gpower):
-    X = np.random.default_rng(0).standard_normal((12, 4)) + np.arange(12.0)[:, None]
-    lines = [",".join(map(repr, row)) for row in X.tolist()]
-    lines[3] = lines[3].replace(lines[3].split(",")[1], "", 1)
-    path = tmp_path / "holes.csv"
-    path.write_text("\n".join(["a,b,c,d", *lines]))
-    refused = gpower("compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0")
-    assert_refused(refused, "line 5, column 'b' is empty", "--missing impute")
-    assert [
-        entry["method"]
-        for entry in gpower.read_json(
-            "compare", path, "-m", 1, "-k", 2, "--methods", "gpower-l0,spca", "--missing", "impute"
-        )
-    ] == ["pca", "gpower-l0", "spca"]
-    odd = gpower("compare", path, "-m", 1, "-k", 2, "--missing", "drop")
-    assert "--missing drop is not known" in odd.stderr
-
-
-def test_columns_that_do_not_vary_are_reported_once(tmp_path, gpower):
-    X = np.random.default_rng(0).standard_normal((20, 4))
+@pytest.mark.parametrize(
+    ("command", "flags"),
+    [
+        ("fit", ["-m", 1]),
+        ("path", ["-m", 1]),
+        ("compare", ["-m", 1, "--methods", "gpower-l0,spca"]),
+        ("components", ["-m", 2]),
+    ],
+)
+def test_columns_that_do_not_vary_and_missing_values_are_reported_once(tmp_path, gpower, command, flags):
+    X = np.random.default_rng(0).standard_normal((20, 4)).astype(object)
+    X[3, 0] = ""
     path = write_csv(tmp_path / "flat.csv", np.column_stack([X, np.full(20, 3)]), "abcde")
-    for command in (("compare", "-m", 1, "--methods", "gpower-l0,spca"), ("components", "-m", 2)):
-        result = gpower.succeed(command[0], path, "-k", 2, *command[1:])
-        assert result.stderr.count("1 column(s) do not vary and get no loading: 'e'.") == 1
-    lines = path.read_text().splitlines()
-    lines[4] = "," + lines[4].partition(",")[2]
-    path.write_text("\n".join(lines))
-    assert "1 missing value(s), 1 %" in gpower("components", path, "-m", 2, "-k", 2, "--missing", "impute").stderr
+    notes = gpower.succeed(command, path, "-k", 2, *flags, "--missing", "impute").stderr
+    assert notes.count("1 column(s) do not vary and get no loading: 'e'.") == 1
+    assert notes.count("1 missing value(s), 1 % of the table, in 1 variable(s) were estimated.") == 1
 
 
 def test_a_constraint_holds_or_its_violation_is_reported(gpower, data):
-    result = gpower.succeed(
-        "compare", data, "-k", "5,5", "--constraint", "disjoint", "--methods", "gpower-l0,thresholding"
-    )
-    heads = result.stdout.splitlines()
-    assert any("violation" in line for line in heads)
-    fitted = gpower("fit", data, "-k", "5,5", "--constraint", "disjoint")
-    assert "No variable is in two components" in fitted.stdout
-    refused = gpower("fit", data, "-m", "2", "--gamma", "0.1", "--constraint", "disjoint")
+    flags = ("-k", "5,5", "--constraint", "disjoint")
+    assert "violation" in gpower.succeed("compare", data, *flags, "--methods", "gpower-l0,thresholding").stdout
+    assert "No variable is in two components" in gpower("fit", data, *flags).stdout
+    refused = gpower("fit", data, "-m", 2, "--gamma", 0.1, "--constraint", "disjoint")
     assert_refused(refused, "works on components with a cardinality")

@@ -1,7 +1,6 @@
 """``gpower components`` counts components, and ``gpower plot`` draws every figure that the data allow."""
 
 import csv
-import json
 
 import numpy as np
 import pytest
@@ -33,12 +32,6 @@ def model(gpower, data, tmp_path):
     return tmp_path / "model.npz"
 
 
-def write_metadata(path, rows):
-    lines = ["batch,$dose$,name", *(f"{'ab'[i % 2]},{i / 7},s{i}" for i in rows)]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
 ALWAYS = {"loadings", "support", "scree", "overlap", "correlation_circle"}
 OF_SAMPLES = {"outliers", "scores", "biplot", "pairs", "heatmap_1", "heatmap_2", "heatmap_3"}
 
@@ -50,24 +43,14 @@ def list_files(folder):
 
 
 def test_all_pictures_with_odd_names(gpower, model, data, tmp_path):
-    rows = [f"{'ab'[i % 2]},{i / 7},s{i},p{i}x,one" for i in reversed(range(60))]
-    (tmp_path / "samples.csv").write_text("\n".join(["batch,$dose$,name,person,site", *rows]) + "\n")
+    rows = [["ab"[i % 2], i / 7, f"p{i}x", "one"] for i in reversed(range(60))]
+    samples = [f"s{i}" for i in reversed(range(60))]
+    write_csv(tmp_path / "samples.csv", rows, ["batch", "$dose$", "person", "site"], samples)
     result = gpower.succeed("plot", model, data, "--metadata", tmp_path / "samples.csv", "-o", tmp_path / "figures")
     note = "note: scores are not coloured by person, site: colours show the first 12 columns"
     assert result.stderr.startswith(note)
     assert len(result.stderr.splitlines()) == 1
     assert list_files(tmp_path / "figures") == ALWAYS | OF_SAMPLES | {"metadata", "scores_by_batch", "scores_by_dose"}
-
-
-def test_a_batch_that_explains_a_component_is_noted(gpower, model, data, tmp_path):
-    scores = EXPRESSION.X[:, :40] @ GPower.load(model).components_[0]
-    high = scores > np.median(scores)
-    rows = [f"s{i},{'ab'[int(is_high)]}" for i, is_high in enumerate(high)]
-    (tmp_path / "samples.csv").write_text("\n".join(["name,plate", *rows]))
-    for name, output in (("plot", tmp_path / "figures"), ("report", tmp_path / "report.html")):
-        result = gpower.succeed(name, model, data, "--metadata", tmp_path / "samples.csv", "-o", output)
-        assert "note: Component 1 differs with 'plate' (strength" in result.stderr
-        assert "which may be a batch; if so, remove it with --batch." in result.stderr
 
 
 def test_without_metadata_and_in_another_format(gpower, model, data, tmp_path):
@@ -93,25 +76,23 @@ def test_without_any_picture_no_folder_is_left(gpower, model, data, tmp_path, mo
     assert not (tmp_path / "figures").exists()
 
 
-def test_a_covariance_is_matched_by_name(gpower, tmp_path):
-    names = np.array(PITPROPS.feature_names)
-    path, turned = tmp_path / "pitprops.csv", tmp_path / "turned.csv"
-    for file, order in ((path, np.arange(13)), (turned, np.arange(13)[::-1])):
-        S = PITPROPS.correlation[np.ix_(order, order)]
-        np.savetxt(file, S, delimiter=",", header=",".join(names[order]), comments="")
-    gpower.succeed("fit", path, "--covariance", "-k", "4", "-o", tmp_path / "fit")
-    model = tmp_path / "fit" / "model.npz"
-    for file in (path, turned):
+def test_a_covariance_is_matched_by_name(gpower, pitprops, tmp_path):
+    gpower.succeed("fit", pitprops, "--covariance", "-k", "4", "-o", tmp_path / "fit")
+    model, turned, pictures = tmp_path / "fit" / "model.npz", tmp_path / "turned.csv", []
+    names = PITPROPS.feature_names[::-1]
+    write_csv(turned, PITPROPS.correlation[::-1, ::-1], names, names)
+    for file in (pitprops, turned):
         gpower.succeed("plot", model, file, "-o", tmp_path / file.stem)
-    before, after = ((tmp_path / folder / "correlation_circle.png").read_bytes() for folder in ("pitprops", "turned"))
-    assert before == after
+        pictures.append((tmp_path / file.stem / "correlation_circle.png").read_bytes())
+    assert pictures[0] == pictures[1]
     turned.write_text(turned.read_text().replace(names[0], "unheard"))
     assert "1 of the model's 13 variables are not in it" in gpower("plot", model, turned).stderr
 
 
 def test_mistakes_are_one_line_errors(gpower, model, data, tmp_path):
-    few = write_metadata(tmp_path / "few.csv", range(7))
-    twice = write_metadata(tmp_path / "twice.csv", [*range(60), 3])
+    samples = [f"s{i}" for i in range(60)]
+    few = write_csv(tmp_path / "few.csv", np.eye(7), "abcdefg", samples[:7])
+    twice = write_csv(tmp_path / "twice.csv", np.eye(61, 2), "ab", [*samples, "s3"])
     other = write_csv(tmp_path / "other.csv", np.eye(7))
     unmatched = "53 of 60 samples have no row (s7, s8, s9, …), and 0 of 7 rows no sample"
     for arguments, *words in (
@@ -158,16 +139,14 @@ def test_components_are_counted(gpower, expression, tmp_path):
 
 def test_components_are_counted_under_rules_on_the_variables(gpower, expression, tmp_path):
     names = EXPRESSION.feature_names
-    pairs = {name: f"pair {j // 2}" for j, name in enumerate(names)}
-    (tmp_path / "pairs.csv").write_text("".join(f"{name},{pair}\n" for name, pair in pairs.items()))
-    flags = ("-k", "3", "-m", "2", "--n-permutations", "39", "--json")
+    groups = [f"pair {j // 2}" for j in range(len(names))]
+    (tmp_path / "pairs.csv").write_text("".join(map("{},{}\n".format, names, groups)))
+    flags = ("-k", "3", "-m", "2", "--n-permutations", "39")
     rules = ("--groups", tmp_path / "pairs.csv", "--exclude", names[0], "--memory", "1GB")
-    result = gpower.succeed("components", expression, *flags, *rules)
-    groups = list(pairs.values())
+    found = gpower.read_json("components", expression, *flags, *rules)["variance"]
     test = component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3, groups=groups, exclude=[0])
-    np.testing.assert_allclose(json.loads(result.stdout)["variance"], test.variance)
-    plain = component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3)
-    assert not np.allclose(test.variance, plain.variance)
+    np.testing.assert_allclose(found, test.variance)
+    assert not np.allclose(found, component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3).variance)
 
 
 def test_fit_takes_the_number_from_the_data(gpower, expression):

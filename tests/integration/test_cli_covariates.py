@@ -1,14 +1,11 @@
 """Covariates and batches on the command line: columns of --metadata, removed by every command that reads the data."""
 
-import csv
-import json
-
 import numpy as np
 import pytest
 from tests.command_line import assert_refused, write_csv
 
 from gpower import GPower, SparsityPath
-from gpower.datasets import load_planted_expression
+from gpower.datasets import load_planted_expression, read_table
 
 for package in ("typer", "rich", "matplotlib"):
     pytest.importorskip(package)
@@ -28,14 +25,9 @@ def files(tmp_path, monkeypatch):
     """Write the table and, in another order of the samples, the metadata."""
     monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "genes.csv", X, DATA.feature_names[:60], DATA.sample_names)
-    rows = [f"{name},{AGE[i]},{SEX[i]},{PLATE[i]}" for i, name in enumerate(DATA.sample_names)]
-    (tmp_path / "samples.csv").write_text("\n".join(["id,age,sex,plate", *rows[::-1]]))
+    metadata = np.column_stack([AGE.astype(object), SEX, PLATE])
+    write_csv(tmp_path / "samples.csv", metadata[::-1], ["age", "sex", "plate"], DATA.sample_names[::-1])
     return tmp_path
-
-
-def read_scores(path):
-    with path.open() as lines:
-        return np.array([[float(cell) for cell in row[1:]] for row in list(csv.reader(lines))[1:]])
 
 
 def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
@@ -44,39 +36,44 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
     share = f"{100 * expected.covariate_variance_ratio_:.1f} %"
     assert f"variance without the effect of age, sex, batch, which was {share} of the whole" in done.stdout
     scores = expected.transform(X, covariates=COVARIATES, batch=PLATE)
-    np.testing.assert_allclose(read_scores(files / "results" / "scores.csv"), scores, atol=1e-8)
+    np.testing.assert_allclose(read_table(files / "results" / "scores.csv").X, scores, atol=1e-8)
     model = "results/model.npz"
     done = gpower.succeed(
         "transform", model, "genes.csv", "--metadata", "samples.csv", "--batch", "plate", "-o", "new.csv"
     )
-    np.testing.assert_allclose(read_scores(files / "new.csv"), scores, atol=1e-8)
+    np.testing.assert_allclose(read_table(files / "new.csv").X, scores, atol=1e-8)
 
 
 @pytest.mark.parametrize(
-    ("args", "message"),
+    ("flags", "message"),
     [
-        (["--batch", "plate"], "The columns to remove are plate; give the file that has them"),
-        (["--metadata", "samples.csv", "--batch", "plat"], "there is no column 'plat' in age, sex, plate"),
-        (["--balance"], "--balance weights batches equally"),
+        ("--batch plate", "The columns to remove are plate; give the file that has them"),
+        ("--metadata samples.csv --batch plat", "there is no column 'plat' in age, sex, plate"),
+        ("--metadata holes.csv --covariates age", "'age' has 1 missing value(s), first in row 1"),
+        ("--balance", "--balance weights batches equally"),
     ],
 )
-def test_flags_that_name_nothing_are_refused(gpower, files, args, message):
-    assert_refused(gpower("fit", "genes.csv", "-k", "6", *args), message)
+def test_flags_that_name_nothing_are_refused(gpower, files, flags, message):
+    text = (files / "samples.csv").read_text()
+    (files / "holes.csv").write_text(text.replace(f"S02,{AGE[1]}", "S02,NA"))
+    assert_refused(gpower("fit", "genes.csv", "-k", "6", *flags.split()), message)
 
 
-def test_a_batch_that_explains_components_is_named(gpower, files):
+@pytest.mark.parametrize(
+    "command", ["fit genes.csv -k 20", "plot m.npz genes.csv -o figures", "report m.npz genes.csv"]
+)
+def test_a_batch_that_explains_components_is_named(gpower, files, command):
+    GPower(2, cardinality=20).fit(X).save("m.npz")
     note = "may be a batch; if so, remove it with --batch."
-    done = gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--json")
-    assert "differ with 'plate' (strength 0." in done.stderr
-    assert any(note in each for each in json.loads(done.stdout)["notes"])
-    assert note not in gpower("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv", "--batch", "plate").stderr
+    notes = gpower.succeed(*command.split(), "--metadata", "samples.csv").stderr
+    assert "with 'plate' (strength 0." in notes
+    assert note in notes
 
 
-def test_missing_covariates_are_named(gpower, files):
-    text = (files / "samples.csv").read_text().replace(f"S02,{AGE[1]}", "S02,NA")
-    (files / "samples.csv").write_text(text)
-    done = gpower("fit", "genes.csv", "-k", "6", "--metadata", "samples.csv", "--covariates", "age")
-    assert_refused(done, "'age' has 1 missing value(s), first in row 1")
+def test_a_batch_that_is_removed_is_not_named(gpower, files):
+    command = ("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv")
+    assert any("'plate'" in note for note in gpower.read_json(*command)["notes"])
+    assert "'plate'" not in gpower(*command, "--batch", "plate").stderr
 
 
 def test_a_model_asks_for_its_covariates(gpower, files):
@@ -91,7 +88,7 @@ def test_a_model_asks_for_its_covariates(gpower, files):
     (files / "few_samples.csv").write_text("\n".join(["id,age,batch", *rows]))
     done = gpower.succeed("transform", "model.npz", "few.csv", "--metadata", "few_samples.csv", "-o", "scores.csv")
     expected = GPower.load("model.npz").transform(X[:2], covariates={"age": [30.0, 40.0]}, batch=["p1", "p1"])
-    np.testing.assert_allclose(read_scores(files / "scores.csv"), expected, atol=1e-8)
+    np.testing.assert_allclose(read_table(files / "scores.csv").X, expected, atol=1e-8)
 
 
 def test_path_components_and_automatic_choices_remove_them(gpower, files):
@@ -100,28 +97,18 @@ def test_path_components_and_automatic_choices_remove_them(gpower, files):
     path = SparsityPath.load(files / "path" / "path.npz")
     fitted = GPower(1, cardinality=6).fit(X, covariates=COVARIATES, batch=PLATE)
     np.testing.assert_allclose(path[1].components_, fitted.components_, atol=1e-8)
-    total = gpower.read_json("components", "genes.csv", "-k", 6, "--max", 2, "--n-permutations", 39, *given)[
-        "variance"
-    ][0]
-    assert total == pytest.approx(fitted.explained_variance_[0], rel=1e-2)
-    assert gpower.read_json("fit", "genes.csv", "-m", 1, "-k", "auto", "--grid", "6", *given)["covariates_names_"] == [
-        "age",
-        "sex",
-        "sex",
-        "batch",
-        "batch",
-        "batch",
-    ]
+    test = gpower.read_json("components", "genes.csv", "-k", 6, "--max", 2, "--n-permutations", 39, *given)
+    assert test["variance"][0] == pytest.approx(fitted.explained_variance_[0], rel=1e-2)
+    chosen = gpower.read_json("fit", "genes.csv", "-m", 1, "-k", "auto", "--grid", "6", *given)
+    assert chosen["covariates_names_"] == ["age", "sex", "sex", "batch", "batch", "batch"]
 
 
 def test_covariates_of_a_covariance_are_its_variables(gpower, files):
     names = [*DATA.feature_names[:8], "age"]
-    S = np.cov(np.column_stack([X[:, :8], AGE]).T)
-    lines = [",".join([name, *map(repr, row.tolist())]) for name, row in zip(names, S, strict=True)]
-    (files / "S.csv").write_text("\n".join([",".join(["", *names]), *lines]))
-    done = gpower.succeed("fit", "S.csv", "--covariance", "-m", 1, "-k", 3, "--covariates", "age", "--json")
+    write_csv(files / "S.csv", np.cov(np.column_stack([X[:, :8], AGE]).T), names, names)
+    found = gpower.read_json("fit", "S.csv", "--covariance", "-m", 1, "-k", 3, "--covariates", "age")["components_"]
     expected = GPower(1, cardinality=3).fit(X[:, :8], covariates=AGE)
-    np.testing.assert_allclose(json.loads(done.stdout)["components_"][0][:8], expected.components_[0], atol=1e-7)
+    np.testing.assert_allclose(found[0][:8], expected.components_[0], atol=1e-7)
 
 
 def test_pictures_and_reports_show_the_rest(gpower, files):

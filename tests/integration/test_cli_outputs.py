@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -29,22 +28,12 @@ from gpower.cli.console import OutputSink
 EXPRESSION = load_planted_expression()
 
 
-@contextmanager
-def progress_at_once(patch):
-    patch.setattr("gpower.cli.console._PROGRESS_DELAY_SECONDS", 0.0)
-    yield
-
-
 RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
-
-
-def write(path, names=EXPRESSION.feature_names, X=EXPRESSION.X):
-    return write_csv(path, X, names)
 
 
 @pytest.fixture
 def expression(tmp_path):
-    return write(tmp_path / "expression.csv")
+    return write_csv(tmp_path / "expression.csv", EXPRESSION.X, EXPRESSION.feature_names)
 
 
 class TestFolders:
@@ -114,14 +103,13 @@ class TestNames:
     @pytest.fixture
     def hostile(self, tmp_path):
         X = np.random.default_rng(0).standard_normal((20, 5))
-        return write(tmp_path / "x.csv", self.HOSTILE, X)
+        return write_csv(tmp_path / "x.csv", X, self.HOSTILE)
 
     def test_hostile_names_are_printed_as_text(self, gpower, hostile):
-        result = gpower("fit", hostile, "-m", 1, "-k", 5)
-        assert "\x1b" not in result.stdout
-        assert r"\x1b[2Jclear" in result.stdout
-        assert "漢字" in result.stdout
-        assert "[bold]b[/bold]" in result.stdout
+        printed = gpower("fit", hostile, "-m", 1, "-k", 5).stdout
+        assert "\x1b" not in printed
+        for text in (r"\x1b[2Jclear", "漢字", "[bold]b[/bold]"):
+            assert text in printed
 
     @pytest.mark.parametrize("safe", [False, True])
     def test_formulas_are_quoted_on_demand(self, gpower, hostile, tmp_path, safe):
@@ -136,14 +124,11 @@ class TestNames:
         assert "\x1b" not in result.stderr
         assert len(result.stderr) < 1000
 
-    def test_the_name_of_a_file_is_no_markup(self):
+    def test_the_name_of_a_file_is_no_markup(self, monkeypatch):
+        monkeypatch.setattr("gpower.cli.console._PROGRESS_DELAY_SECONDS", 0.0)
         screen = io.StringIO()
         console = Console(file=screen, force_terminal=True, width=100)
-        with (
-            pytest.MonkeyPatch.context() as patch,
-            progress_at_once(patch),
-            OutputSink(console, console).show_progress("reading [/b]\x07.csv"),
-        ):
+        with OutputSink(console, console).show_progress("reading [/b]\x07.csv"):
             assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
     def test_a_terminal_without_a_width_loses_no_output(self, gpower, hostile, monkeypatch):
@@ -152,11 +137,6 @@ class TestNames:
 
 
 class TestInterrupted:
-    def command(self, *args):
-        return subprocess.Popen(
-            [sys.executable, "-m", "gpower", *map(str, args)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-
     def test_during_the_imports(self, tmp_path):
         """Ctrl-C during the imports prints one line without a traceback, once the interpreter runs."""
         code = """
@@ -176,7 +156,7 @@ main()
     def test_during_a_slow_read(self, tmp_path):
         fifo = tmp_path / "x.csv"
         os.mkfifo(fifo)
-        process = self.command("fit", fifo)
+        process = subprocess.Popen([sys.executable, "-m", "gpower", "fit", fifo], stderr=subprocess.PIPE, text=True)
         with fifo.open("w") as pipe:
             pipe.write("a,b\n1,2\n")
             pipe.flush()
@@ -186,7 +166,7 @@ main()
         assert (process.returncode, errors) == (130, "Interrupted.\n")
 
     def test_a_path_keeps_its_points_on_sigterm(self, tmp_path):
-        data = write(tmp_path / "x.csv", [f"g{j}" for j in range(400)], np.random.default_rng(0).random((60, 400)))
+        data = write_csv(tmp_path / "x.csv", np.random.default_rng(0).random((60, 400)), range(400))
         code = f"""
 import os, signal, sys
 from gpower.cli.console import OutputSink
@@ -205,36 +185,36 @@ main()
         assert not SparsityPath.load(tmp_path / "out" / "path.npz").complete
 
 
-class TestPath:
-    def test_resuming_without_a_checkpoint_starts_from_the_beginning(self, gpower, expression, tmp_path):
-        result = gpower.succeed("path", expression, "-k", "1,2", "--resume", "-o", tmp_path / "out")
-        assert "there is no saved path; starting from the beginning" in result.stderr
-        assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
+def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, expression, tmp_path):
+    result = gpower.succeed("path", expression, "-k", "1,2", "--resume", "-o", tmp_path / "out")
+    assert "there is no saved path; starting from the beginning" in result.stderr
+    assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
 
 
 class TestEnrich:
-    def table(self, path, numbers):
-        return write_csv(path, numbers, ["s1", "s2"], EXPRESSION.feature_names)
+    @pytest.mark.parametrize(
+        ("numbers", "flags", "message"),
+        [
+            (EXPRESSION.X[:2].T + 7, [], "loadings are at most 1, but this table has an entry of"),
+            (np.linspace(0.01, 0.1, 300).reshape(150, 2), [], "every component uses all genes, so no gene set can"),
+            (np.eye(150)[:, :2], ["-o", "sets.gmt"], "this is what the command reads"),
+        ],
+    )
+    def test_tables_that_are_no_loadings_and_outputs_that_are_inputs(
+        self, gpower, gmt, tmp_path, monkeypatch, numbers, flags, message
+    ):
+        monkeypatch.chdir(tmp_path)
+        table = write_csv(tmp_path / "x.csv", numbers, ["s1", "s2"], EXPRESSION.feature_names)
+        assert_refused(gpower("enrich", table, "--gmt", gmt, *flags), message)
+        if "all genes" in message:
+            gpower.succeed("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0)
 
-    def test_measurements_are_refused_as_loadings(self, gpower, gmt, tmp_path):
-        table = self.table(tmp_path / "x.csv", EXPRESSION.X[:2].T + 7)
-        assert_refused(gpower("enrich", table, "--gmt", gmt), "loadings are at most 1, but this table has an entry of")
-
-    def test_a_table_without_zeros_is_refused_as_loadings(self, gpower, gmt, tmp_path):
-        dense = np.random.default_rng(0).uniform(0.01, 0.1, (150, 2))
-        table = self.table(tmp_path / "x.csv", dense)
-        assert_refused(
-            gpower("enrich", table, "--gmt", gmt), "every component uses all genes, so no gene set can stand out"
-        )
-        gpower.succeed("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0)
-
-    def test_the_table_is_checked_first_and_replaced_whole(self, gpower, gmt, tmp_path):
-        loadings = self.table(tmp_path / "l.csv", np.eye(150)[:, :2])
-        assert_refused(gpower("enrich", loadings, "--gmt", gmt, "-o", gmt), "this is what the command reads")
+    def test_a_table_is_replaced_with_a_note(self, gpower, gmt, tmp_path):
+        loadings = write_csv(tmp_path / "l.csv", np.eye(150)[:, :2], ["s1", "s2"], EXPRESSION.feature_names)
         out = tmp_path / "new" / "sets.csv"
-        assert f"Wrote {out}." in gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
-        again = gpower("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0).stdout
-        assert f"Wrote {out}, replacing an earlier one." in again
+        command = ("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0)
+        assert f"Wrote {out}." in gpower(*command).stdout
+        assert f"Wrote {out}, replacing an earlier one." in gpower(*command).stdout
 
 
 def test_the_summary_of_a_model_is_what_the_command_prints(gpower, tmp_path, capsys):

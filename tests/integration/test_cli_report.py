@@ -15,11 +15,11 @@ PATIENTS = [f"Patient-{name}" for name in DATA.sample_names]
 
 
 @pytest.fixture
-def files(tmp_path, gmt):
-    """Write a table, metadata, gene sets and the model of the table."""
+def files(tmp_path, gmt, monkeypatch):
+    """Write a table, metadata, gene sets and the model of the table into the current folder."""
+    monkeypatch.chdir(tmp_path)
     write_csv(tmp_path / "genes.csv", DATA.X, DATA.feature_names, PATIENTS)
-    metadata_rows = [f"{name},{'a' if i % 2 else 'b'},{20 + i}" for i, name in enumerate(PATIENTS)]
-    (tmp_path / "samples.csv").write_text("\n".join(["sample,batch,age", *metadata_rows]) + "\n")
+    write_csv(tmp_path / "samples.csv", [["ba"[i % 2], 20 + i] for i in range(60)], ["batch", "age"], PATIENTS)
     return tmp_path
 
 
@@ -28,45 +28,36 @@ def page(files):
 
 
 def test_a_table(gpower, files):
-    done = gpower("report", files / "genes.csv", "-k", "8,6,5", "-o", files / "report.html")
-    assert (done.exit_code, done.stderr) == (0, "")
+    done = gpower.succeed("report", files / "genes.csv", "-k", "8,6,5", "-o", files / "report.html")
     address = (files / "report.html").as_uri()
-    assert done.stdout == f"Wrote {files / 'report.html'}; open it in any browser: {address}\n"
-    model = GPower(3, cardinality=[8, 6, 5]).fit(DATA.X)
-    for named in model.loadings(DATA.feature_names):
+    assert (done.stdout, done.stderr) == (f"Wrote {files / 'report.html'}; open it in any browser: {address}\n", "")
+    text = page(files)
+    for named in GPower(3, cardinality=[8, 6, 5]).fit(DATA.X).loadings(DATA.feature_names):
         for name, loading in named.items():
-            assert name in page(files)
-            assert f'data-v="{loading!r}"' in page(files)
-    assert PATIENTS[0] in page(files)
-    assert 'id="path"' not in page(files)
-
-
-def test_auto_chooses_the_numbers_as_gpower_cv(gpower, files):
-    done = gpower.succeed("report", files / "genes.csv", "-m", 2, "-k", "auto", "-o", files / "report.html")
-    model = GPowerCV(2).fit(DATA.X)
-    choice = model.cardinality_choice_[1:]
-    assert "chosen by cross-validation in 5 folds" in choice
-    assert choice in done.stderr
-    assert choice in page(files)
-    for named in model.loadings(DATA.feature_names):
-        assert all(name in page(files) for name in named)
+            assert name in text
+            assert f'data-v="{loading!r}"' in text
+    assert PATIENTS[0] in text
+    assert 'id="path"' not in text
 
 
 def test_the_grid_and_the_folds_of_the_choice(gpower, files):
     given = ["-m", 2, "-k", "auto", "--grid", "4,9", "--folds", 3]
-    gpower.succeed("fit", files / "genes.csv", *given, "-o", files / "results")
-    choice = GPowerCV(2, cardinalities=[4, 9], cv=3).fit(DATA.X).cardinality_choice_[1:]
-    for source in ([files / "genes.csv", *given], [files / "results/model.npz", files / "genes.csv"]):
-        gpower.succeed("report", *source, "-o", files / "report.html")
+    gpower.succeed("fit", "genes.csv", *given, "-o", "results")
+    model = GPowerCV(2, cardinalities=[4, 9], cv=3).fit(DATA.X)
+    choice = model.cardinality_choice_[1:]
+    for source in (["genes.csv", *given], ["results/model.npz", "genes.csv"]):
+        notes = gpower.succeed("report", *source).stderr
         assert choice in page(files)
-    refused = gpower("report", files / "results/model.npz", files / "genes.csv", "--grid", "4,9")
-    assert "is already fitted, so --grid would have no effect" in refused.stderr
+        assert (choice in notes) == (source[0] == "genes.csv")
+        assert all(name in page(files) for named in model.loadings(DATA.feature_names) for name in named)
+    refused = gpower("report", "results/model.npz", "genes.csv", "--grid", "4,9")
+    assert_refused(refused, "is already fitted, so --grid would have no effect")
 
 
 def test_everything(gpower, files):
     asked = ["--path", "--stability", "--test", "--certify", "--title", "All & more"]
-    given = ["--metadata", files / "samples.csv", "--gmt", files / "sets.gmt", "-o", files / "report.html"]
-    gpower.succeed("report", files / "genes.csv", "-m", 2, "-k", 6, *asked, *given)
+    given = ["--metadata", "samples.csv", "--gmt", "sets.gmt"]
+    gpower.succeed("report", "genes.csv", "-m", 2, "-k", 6, *asked, *given)
     for part in ("path", "stability", "metadata", "scree", "outliers", "overlap"):
         assert f'<section id="{part}"' in page(files)
     for words in ("<title>All &amp; more</title>", "Of the best possible", "GROWTH</bdi>", "By chance", ">batch<"):
@@ -76,42 +67,30 @@ def test_everything(gpower, files):
 def test_metadata_of_other_samples_are_matched_only_if_asked(gpower, files):
     foreign = (files / "samples.csv").read_text().replace("Patient", "Person")
     (files / "samples.csv").write_text(foreign)
-    given = ["-k", "6", "--metadata", files / "samples.csv", "-o", files / "report.html"]
-    done = gpower("report", files / "genes.csv", *given)
-    assert done.exit_code == 1
-    names = ", ".join(PATIENTS[:3])
-    assert f"60 of 60 samples have no row ({names}, …), and 60 of 60 rows no sample (Person-" in done.stderr
-    assert "use --metadata-by-order" in done.stderr
-    done = gpower("report", files / "genes.csv", *given, "--metadata-by-order")
-    assert (done.exit_code, done.stderr) == (0, "")
+    given = ["report", "genes.csv", "-k", "6", "--metadata", "samples.csv"]
+    unmatched = f"60 of 60 samples have no row ({', '.join(PATIENTS[:3])}, …), and 60 of 60 rows no sample (Person-"
+    assert_refused(gpower(*given), unmatched, "use --metadata-by-order")
+    assert gpower.succeed(*given, "--metadata-by-order").stderr == ""
     assert '<section id="metadata"' in page(files)
 
 
-def test_a_saved_model(gpower, files):
-    gpower.succeed("fit", files / "genes.csv", "-m", 2, "-k", 5, "-o", files / "results")
-    gpower.succeed("report", files / "results/model.npz", files / "genes.csv", "--certify", "-o", files / "report.html")
+@pytest.mark.parametrize("model", [GPower(2, cardinality=5), GPowerCV(2, cardinalities=[3, 5], cv=3)])
+def test_a_saved_model(gpower, files, model):
+    model.fit(DATA.X).save("model.npz")
+    gpower.succeed("report", "model.npz", "genes.csv", "--certify", "--path")
     assert "Of the best possible" in page(files)
-    odd = gpower("report", files / "results/model.npz", files / "genes.csv", "-k", 5, "-o", files / "report.html")
-    assert odd.exit_code == 1
-    assert "is already fitted, so -k 5 would have no effect; leave it out" in odd.stderr
-
-
-def test_a_saved_search(gpower, files):
-    GPowerCV(2, cardinalities=[3, 5], cv=3).fit(DATA.X).save(files / "model.npz")
-    gpower.succeed("report", files / "model.npz", files / "genes.csv", "-o", files / "report.html", "--path")
     assert 'id="path"' in page(files)
 
 
 def test_a_covariance(gpower, files):
-    S = np.corrcoef(DATA.X[:, :10].T)
-    np.savetxt(files / "S.csv", S, delimiter=",")
-    gpower.succeed("report", files / "S.csv", "--covariance", "-m", 2, "-k", 3, "-o", files / "report.html")
+    write_csv(files / "S.csv", np.corrcoef(DATA.X[:, :10].T))
+    gpower.succeed("report", "S.csv", "--covariance", "-m", 2, "-k", 3)
     assert 'id="samples"' not in page(files)
 
 
 @pytest.mark.parametrize("flag", ["--no-scores", "--anonymise"])
 def test_patients(gpower, files, flag):
-    gpower.succeed("report", files / "genes.csv", "-k", "8,6,5", flag, "-o", files / "report.html")
+    gpower.succeed("report", "genes.csv", "-k", "8,6,5", flag)
     assert "Patient-" not in page(files)
 
 
@@ -121,9 +100,8 @@ def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
     X[:, 3:6] *= [1000, 2000, 3000]
     rows = [f"{7700 + i}.5,{','.join(map(str, row))}" for i, row in enumerate(X)]
     (files / "genes.csv").write_text("\n".join([",".join(DATA.feature_names), *rows]) + "\n")
-    asked = ["report", files / "genes.csv", "-k", 5, "-o", files / "report.html"]
-    done = gpower(*asked)
-    assert "7701.5" in done.stderr
+    asked = ["report", "genes.csv", "-k", 5]
+    assert "7701.5" in gpower(*asked).stderr
     assert "these are numbers (7700.5, 7701.5" in page(files)
     gpower.succeed(*asked, "--no-scores")
     assert "7701.5" not in page(files)
@@ -134,7 +112,7 @@ def test_hints_about_a_table_do_not_reveal_patients(gpower, files):
 def test_notes_about_metadata_do_not_reveal_patients(gpower, files):
     lines = (files / "samples.csv").read_text().splitlines()
     (files / "samples.csv").write_text("\n".join(lines[:-1]) + "\n")
-    asked = ["report", files / "genes.csv", "-k", 5, "--metadata", files / "samples.csv", "-o", files / "report.html"]
+    asked = ["report", "genes.csv", "-k", 5, "--metadata", "samples.csv"]
     assert f"1 of 60 samples have no row ({PATIENTS[-1]})" in gpower(*asked).stderr
     assert f"have no row ({PATIENTS[-1]})" in page(files)
     gpower.succeed(*asked, "--anonymise")
@@ -142,24 +120,21 @@ def test_notes_about_metadata_do_not_reveal_patients(gpower, files):
 
 
 def test_rules_on_the_variables_are_those_of_fit(gpower, files):
-    asked = ["-m", 2, "-k", 4, "--include", "GENE1", "--exclude", "GROWTH1", "-o", files / "report.html"]
-    gpower.succeed("report", files / "genes.csv", *asked)
+    gpower.succeed("report", "genes.csv", "-m", 2, "-k", 4, "--include", "GENE1", "--exclude", "GROWTH1")
     assert "1 variable had to be used, as set beforehand (include)" in page(files)
     assert "exclude=[&#39;GROWTH1&#39;]" in page(files)
 
 
-class TestRefused:
-    def test_a_model_without_its_table(self, gpower, files):
-        GPower(2, cardinality=3).fit(DATA.X).save(files / "model.npz")
-        assert_refused(gpower("report", files / "model.npz", "-k", 5, "-o", files / "report.html"))
-        assert not (files / "report.html").exists()
-
-    def test_a_folder(self, gpower, files):
-        done = gpower("report", files / "genes.csv", "-k", 5, "-o", files)
-        assert (done.exit_code, done.stderr.count("this is a folder; the result is one file")) == (1, 1)
-
-    def test_a_model_of_another_table(self, gpower, files):
-        GPower(2, cardinality=3).fit(DATA.X[:, :10]).save(files / "model.npz")
-        done = gpower("report", files / "model.npz", files / "genes.csv", "-o", files / "report.html")
-        assert done.exit_code == 1
-        assert "150 features" in done.stderr
+@pytest.mark.parametrize(
+    ("n_features", "arguments", "message"),
+    [
+        (150, "model.npz -k 5", "model.npz"),
+        (150, "model.npz genes.csv -k 5", "is already fitted, so -k 5 would have no effect; leave it out"),
+        (10, "model.npz genes.csv", "150 features"),
+        (150, "genes.csv -k 5 -o .", "this is a folder; the result is one file"),
+    ],
+)
+def test_refused(gpower, files, n_features, arguments, message):
+    GPower(2, cardinality=3).fit(DATA.X[:, :n_features]).save("model.npz")
+    assert_refused(gpower("report", *arguments.split()), message)
+    assert not (files / "report.html").exists()

@@ -9,25 +9,33 @@ import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
 GALLERY = sorted(path for path in EXAMPLES.glob("*.py") if path.read_text(encoding="utf-8").startswith('"""\n'))
+
+
+@pytest.fixture
+def pyplot(monkeypatch):
+    """Return pyplot without windows."""
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("agg")
+    monkeypatch.setattr(pyplot, "show", lambda: None)
+    return pyplot
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", GALLERY, ids=lambda path: path.stem)
-def test_the_examples_of_the_gallery_draw(path, monkeypatch):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    if path.stem == "single_cells":
-        pytest.importorskip("anndata")
-    pytest.importorskip("pandas")
-    pyplot.switch_backend("agg")
-    monkeypatch.setattr(pyplot, "show", lambda: None)
-    try:
-        runpy.run_path(str(path), run_name="__main__")
-        assert pyplot.get_fignums()
-    finally:
-        pyplot.close("all")
+def test_the_examples_of_the_gallery_draw(path, pyplot):
+    pytest.importorskip("anndata" if path.stem == "single_cells" else "pandas")
+    runpy.run_path(str(path), run_name="__main__")
+    assert pyplot.get_fignums()
+
+
+def read_page(name):
+    """Return the text that a page shows as printed, and the paths of its pictures, all of which are small."""
+    text = (EXAMPLES.parent / "docs" / f"{name}.md").read_text(encoding="utf-8")
+    fences = re.findall(r"^```([\w{}]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    pictures = [EXAMPLES.parent / "docs" / path for path in re.findall(r"\]\((images/[^)]+)\)", text)]
+    assert all(path.stat().st_size < 100_000 for path in pictures)
+    return "".join(shown for language, shown in fences if not language and not shown.startswith("gpower ")), pictures
 
 
 def load(name):
@@ -76,26 +84,19 @@ def test_procrustes_is_solved_as_well_as_from_many_random_starts(capsys):
     assert f"residual {residual:.6f}" in capsys.readouterr().out
 
 
-def test_procrustes_values_are_the_residual_but_for_a_constant():
+def test_procrustes_is_a_convex_function_with_the_slope_of_its_gradient_and_the_residual_but_for_a_constant():
     example = load("procrustes")
     C, D = example.problem()
-    objective, rng = example.Procrustes(C, D), np.random.default_rng(2)
-    sums = []
-    for _ in range(5):
-        X = np.linalg.qr(rng.standard_normal((8, 3)))[0]
-        sums.append(objective.value_and_gradient(X)[0] + objective.residual(X))
-    np.testing.assert_allclose(sums, 3 * objective.omega + np.sum(C**2))
-
-
-def test_procrustes_gradient_is_the_slope_and_the_function_convex():
-    example = load("procrustes")
-    objective, rng = example.Procrustes(*example.problem()), np.random.default_rng(3)
+    objective, rng = example.Procrustes(C, D), np.random.default_rng(3)
     for _ in range(50):
         X, Y = rng.standard_normal((2, 8, 3))
         value, gradient = objective.value_and_gradient(X)
         assert objective.value_and_gradient(Y)[0] >= value + np.vdot(gradient, Y - X) - 1e-9
         slope = (objective.value_and_gradient(X + 1e-6 * Y)[0] - objective.value_and_gradient(X - 1e-6 * Y)[0]) / 2e-6
         assert slope == pytest.approx(np.vdot(gradient, Y), rel=1e-6, abs=1e-6)
+        Q = np.linalg.qr(X)[0]
+        constant = objective.value_and_gradient(Q)[0] + objective.residual(Q)
+        assert constant == pytest.approx(3 * objective.omega + np.sum(C**2))
 
 
 @pytest.mark.parametrize("m", [1, 3, 6])
@@ -114,44 +115,26 @@ def test_how_many_variables_prints_what_its_page_shows(capsys, tmp_path):
     pytest.importorskip("pandas")
     pytest.importorskip("matplotlib")
     answer = load("how_many_variables").main([str(tmp_path)])
-    page = (EXAMPLES.parent / "docs" / "how-many-variables.md").read_text(encoding="utf-8")
-    fences = re.findall(r"^```([\w{}]*)\n(.*?)^```$", page, flags=re.DOTALL | re.MULTILINE)
-    shown = "".join(text for language, text in fences if not language and not text.startswith("gpower "))
+    shown, pictures = read_page("how-many-variables")
     assert capsys.readouterr().out == shown
-    pictures = re.findall(r"\]\((images/[^)]+)\)", page)
-    assert {Path(picture).name for picture in pictures} == {file.name for file in tmp_path.iterdir()}
-    for picture in pictures:
-        assert (EXAMPLES.parent / "docs" / picture).stat().st_size < 100_000
+    assert {picture.name for picture in pictures} == {file.name for file in tmp_path.iterdir()}
     assert np.all(np.diff(answer.path.adjusted_variance[:, 0]) >= 0)
     assert np.all(answer.choice.cardinality_ < answer.predictive.cardinality_)
     assert answer.stable.model.cardinality_.tolist() == answer.choice.best_params_["cardinality"]
 
 
 @pytest.mark.parametrize(("example", "page"), [("known_variables", "known-variables"), ("batches", "covariates")])
-def test_a_guide_shows_what_its_example_prints(example, page, capsys, monkeypatch):
-    pyplot = pytest.importorskip("matplotlib.pyplot")
-    pyplot.switch_backend("agg")
-    monkeypatch.setattr(pyplot, "show", lambda: None)
-    try:
-        runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
-    finally:
-        pyplot.close("all")
-    text = (EXAMPLES.parent / "docs" / f"{page}.md").read_text(encoding="utf-8")
-    fences = re.findall(r"^```([\w{}]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
-    assert capsys.readouterr().out == "".join(text for language, text in fences if not language)
+@pytest.mark.usefixtures("pyplot")
+def test_a_guide_shows_what_its_example_prints(example, page, capsys):
+    runpy.run_path(str(EXAMPLES / f"{example}.py"), run_name="__main__")
+    assert capsys.readouterr().out == read_page(page)[0]
 
 
 def test_the_guide_to_constraints_has_its_pictures_and_its_groups():
-    example = load("constraints")
-    models = example.solve()
-    disjoint = models["planted"]["disjoint"]
-    groups = [set(np.flatnonzero(row)) for row in disjoint.components_]
-    assert set(range(5)) < groups[0]
-    assert set(range(5, 10)) < groups[1]
-    assert not groups[0] & groups[1]
-    assert np.triu(models["planted"][None].overlap_, 1).sum() > 0
-    page = (EXAMPLES.parent / "docs" / "constraints.md").read_text(encoding="utf-8")
-    pictures = re.findall(r"\]\((images/[^)]+)\)", page)
-    assert len(pictures) == 7
-    for picture in pictures:
-        assert (EXAMPLES.parent / "docs" / picture).stat().st_size < 100_000
+    models = load("constraints").solve()["planted"]
+    first, second = (set(np.flatnonzero(row)) for row in models["disjoint"].components_)
+    assert set(range(5)) < first
+    assert set(range(5, 10)) < second
+    assert not first & second
+    assert np.triu(models[None].overlap_, 1).sum() > 0
+    assert len(read_page("constraints")[1]) == 7

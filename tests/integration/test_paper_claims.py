@@ -31,11 +31,7 @@ from gpower import GPower
 from gpower.baselines import RankOneSVD
 from gpower.datasets import gaussian
 
-PAPER = {
-    "deflation": "projection",
-    "solver": "paper",
-    "center": False,
-}
+PAPER = {"deflation": "projection", "solver": "paper", "center": False}
 LEVELS = (0.02, 0.05, 0.08, 0.11, 0.14, 0.18, 0.22, 0.27, 0.33, 0.4, 0.5, 0.6, 0.75, 0.9)
 
 
@@ -61,15 +57,15 @@ def matched(Z, model):
 
 def test_the_timed_parts_of_a_block_add_up_to_the_estimator():
     A = gaussian(30, 80, random_state=0)
-    hard = GPower(3, penalty="l0", gamma=0.04, method="block", random_state=0, **PAPER).fit(A)
-    np.testing.assert_allclose(
-        np.abs(matched(BLOCK_L0.solve(A, 0.2, 3).Z, hard)), np.abs(hard.components_.T), atol=1e-8
-    )
-    soft = GPower(3, penalty="l1", gamma=0.2, method="block", random_state=0, **PAPER).fit(A)
-    found = BLOCK_L1.solve(A, 0.2, 3)
-    Z = matched(found.Z, soft)
-    np.testing.assert_array_equal(Z != 0, soft.components_.T != 0)
-    np.testing.assert_allclose(np.abs(Z), np.abs(soft.components_.T), atol=0.05)  # Algorithm 6 stopped at 1e-4
+
+    def fit_both(method, penalty, gamma):
+        model = GPower(3, penalty=penalty, gamma=gamma, method="block", random_state=0, **PAPER).fit(A)
+        return np.abs(matched(method.solve(A, 0.2, 3).Z, model)), np.abs(model.components_.T)
+
+    np.testing.assert_allclose(*fit_both(BLOCK_L0, "l0", 0.04), atol=1e-8)
+    found, expected = fit_both(BLOCK_L1, "l1", 0.2)
+    np.testing.assert_array_equal(found != 0, expected != 0)
+    np.testing.assert_allclose(found, expected, atol=0.05)  # Algorithm 6 stopped at 1e-4
 
 
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
