@@ -75,78 +75,77 @@ def archive(monkeypatch):
 
 
 class TestCache:
-    def test_a_file_is_downloaded_once_with_its_checksum(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        paths = [fetch_file(f"{archive.url}/table.txt", folder=tmp_path) for _ in range(2)]
-        assert paths[0] == paths[1] == tmp_path / "table.txt"
-        assert paths[0].read_bytes() == b"1 2 3"
-        assert len(archive.asked) == 1
-        digest = hashlib.sha256(b"1 2 3").hexdigest()
-        assert (tmp_path / "table.txt.sha256").read_text() == f"{digest}  table.txt\n"
-        assert not (tmp_path / "table.txt.part").exists()
+    FIRST, SECOND = bytes(range(256)) * 8000, b"b" * 2_000_000
 
-    def test_a_damaged_file_is_fetched_again(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        path = fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
-        path.write_bytes(b"damaged")
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"1 2 3"
+    @pytest.fixture
+    def fetch(self, archive, tmp_path):
+        """Return a function that fetches a file, which the server has, and returns what it contains."""
+        archive.files["/table.bin"] = self.FIRST
+        return lambda **options: fetch_file(f"{archive.url}/table.bin", folder=tmp_path, **options).read_bytes()
+
+    def test_a_file_is_downloaded_once_with_its_checksum(self, archive, fetch, tmp_path):
+        assert fetch() == fetch() == (tmp_path / "table.bin").read_bytes() == self.FIRST
+        assert len(archive.asked) == 1
+        digest = hashlib.sha256(self.FIRST).hexdigest()
+        assert (tmp_path / "table.bin.sha256").read_text() == f"{digest}  table.bin\n"
+        assert not (tmp_path / "table.bin.part").exists()
+        (tmp_path / "table.bin").write_bytes(b"damaged")
+        assert fetch() == self.FIRST
         assert len(archive.asked) == 2
 
-    def test_another_file_than_before_is_refused(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        fetch_file(f"{archive.url}/table.txt", folder=tmp_path).unlink()
-        archive.files["/table.txt"] = b"4 5 6"
-        with pytest.raises(OSError, match=r"is not the file it was: its SHA-256 differs.*delete table.txt.sha256"):
-            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
-        (tmp_path / "table.txt.sha256").unlink()
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"4 5 6"
+    def test_another_file_than_before_is_refused(self, archive, fetch, tmp_path):
+        fetch()
+        (tmp_path / "table.bin").unlink()
+        archive.files["/table.bin"] = self.SECOND
+        with pytest.raises(OSError, match=r"is not the file it was: its SHA-256 differs.*delete table.bin.sha256"):
+            fetch()
+        (tmp_path / "table.bin.sha256").unlink()
+        assert fetch() == self.SECOND
 
-    def test_a_broken_transfer_is_continued(self, archive, tmp_path):
-        body = bytes(range(256)) * 8000
-        archive.files["/large.bin"], archive.breaks = body, True
-        with pytest.raises(OSError, match=r"large.bin could not be fetched \(\w+\).*what has arrived so far is kept"):
-            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
-        arrived = (tmp_path / "large.bin.part").stat().st_size
-        assert 0 < arrived <= len(body) // 2
+    def test_a_broken_transfer_is_continued(self, archive, fetch, tmp_path):
+        archive.breaks = True
+        with pytest.raises(OSError, match=r"table.bin could not be fetched \(\w+\).*what has arrived so far is kept"):
+            fetch()
+        arrived, size = (tmp_path / "table.bin.part").stat().st_size, len(self.FIRST)
+        assert 0 < arrived <= size // 2
         seen = []
-        path = fetch_file(f"{archive.url}/large.bin", folder=tmp_path, progress=lambda *step: seen.append(step))
-        assert path.read_bytes() == body
-        assert archive.asked[-1] == ("/large.bin", f"bytes={arrived}-")
-        assert seen[-1] == (len(body), len(body))
+        assert fetch(progress=lambda *step: seen.append(step)) == self.FIRST
+        assert archive.asked[-1] == ("/table.bin", f"bytes={arrived}-")
+        assert seen[-1] == (size, size)
         assert seen[0][0] > arrived
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["large.bin", "large.bin.sha256"]
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["table.bin", "table.bin.sha256"]
 
     @pytest.mark.parametrize("names_versions", [True, False])
-    def test_halves_of_different_files_are_not_joined(self, archive, tmp_path, names_versions):
-        archive.files["/large.bin"], archive.breaks, archive.names_versions = b"a" * 2_000_000, True, names_versions
+    def test_halves_of_different_files_are_not_joined(self, archive, fetch, names_versions):
+        archive.breaks, archive.names_versions = True, names_versions
         with pytest.raises(OSError, match="could not be fetched"):
-            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
-        archive.files["/large.bin"] = b"b" * 2_000_000
-        assert fetch_file(f"{archive.url}/large.bin", folder=tmp_path).read_bytes() == b"b" * 2_000_000
+            fetch()
+        archive.files["/table.bin"] = self.SECOND
+        assert fetch() == self.SECOND
 
-    def test_a_part_that_is_already_whole_is_fetched_again(self, archive, tmp_path):
-        archive.files["/table.txt"] = body = b"1 2 3"
-        (tmp_path / "table.txt.part").write_bytes(body)
-        (tmp_path / "table.txt.part.version").write_text(f'"{hashlib.sha256(body).hexdigest()}"')
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == body
-        assert [asked for _, asked in archive.asked] == ["bytes=5-", None]
+    def test_a_part_that_is_already_whole_is_fetched_again(self, archive, fetch, tmp_path):
+        (tmp_path / "table.bin.part").write_bytes(self.FIRST)
+        (tmp_path / "table.bin.part.version").write_text(f'"{hashlib.sha256(self.FIRST).hexdigest()}"')
+        assert fetch() == self.FIRST
+        assert [asked for _, asked in archive.asked] == [f"bytes={len(self.FIRST)}-", None]
 
-    def test_a_file_that_the_archive_lacks_is_named(self, archive, tmp_path):
-        with pytest.raises(OSError, match=r"absent.txt: the archive answers 404 Not Found"):
-            fetch_file(f"{archive.url}/absent.txt", folder=tmp_path)
+    def test_a_file_that_the_archive_lacks_is_named(self, archive, fetch, tmp_path):
+        del archive.files["/table.bin"]
+        with pytest.raises(OSError, match=r"table.bin: the archive answers 404 Not Found"):
+            fetch()
         assert list(tmp_path.iterdir()) == []
 
-    def test_without_a_network_the_place_for_the_file_is_named(self, archive, tmp_path):
+    def test_without_a_network_the_place_for_the_file_is_named(self, archive, fetch):
         archive.shutdown()
         archive.server_close()
-        with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.txt;"):
-            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
+        with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.bin;"):
+            fetch()
 
-    def test_a_file_put_there_by_hand_is_used(self, archive, tmp_path):
-        (tmp_path / "table.txt").write_bytes(b"by hand")
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"by hand"
+    def test_a_file_put_there_by_hand_is_used(self, archive, fetch, tmp_path):
+        (tmp_path / "table.bin").write_bytes(b"by hand")
+        assert fetch() == b"by hand"
         assert archive.asked == []
-        assert (tmp_path / "table.txt.sha256").exists()
+        assert (tmp_path / "table.bin.sha256").exists()
 
     def test_the_missing_package_is_named(self, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "pooch", None)
@@ -313,14 +312,15 @@ class TestNki:
         assert genes.feature_names == ("TP53",)
 
     def test_malformed_archives_are_refused(self, archive, tmp_path):
-        with pytest.raises(TableError, match=r"Table_NKI_295_2.txt: its probes are not those of Table_NKI_295_1.txt"):
-            read_nki(archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND.replace("P3", "P9")))
-        with pytest.raises(TableError, match=r"holds no table of samples, but Readme.txt"):
-            read_nki(archive())
-        with pytest.raises(TableError, match=r"NKI_1.txt: line 3 has 3 cells where 12 are expected"):
-            read_nki(archive(NKI_1="\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"))
-        with pytest.raises(TableError, match="line 2 begins with x, y in place of Substance, Gene"):
-            read_nki(archive(NKI_1="\t\ta\nx\ty\n"))
+        short = "\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"
+        for tables, message in (
+            ({"NKI_1": self.FIRST, "NKI_2": self.SECOND.replace("P3", "P9")}, "NKI_2.txt: its probes are not .* NKI_1"),
+            ({}, "holds no table of samples, but Readme.txt"),
+            ({"NKI_1": short}, "NKI_1.txt: line 3 has 3 cells where 12 are expected"),
+            ({"NKI_1": "\t\ta\nx\ty\n"}, "line 2 begins with x, y in place of Substance, Gene"),
+        ):
+            with pytest.raises(TableError, match=message):
+                read_nki(archive(**tables))
         with pytest.raises(TableError, match="there is no such file"):
             read_nki(tmp_path / "absent.zip")
         path = archive(NKI_1=self.FIRST)
