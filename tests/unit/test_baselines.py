@@ -30,6 +30,7 @@ from gpower.baselines import (
     SCoTLASS,
     Thresholding,
 )
+from gpower.baselines.comparison import METHODS
 from gpower.baselines.dspca import solve_relaxation
 from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
 from gpower.baselines.greedy import compute_bordered_eigenvalues, select_backward, select_forward
@@ -42,19 +43,9 @@ from gpower.operators import as_operator
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
 PITPROPS = load_pitprops().correlation
-BASELINES = [
-    Thresholding(2, cardinality=4),
-    RotatedPCA(2, cardinality=4),
-    SCoTLASS(2, cardinality=4),
-    SPCA(2, cardinality=4),
-    SPCA(2, cardinality=4, ridge=np.inf),
-    RankOneSVD(2, cardinality=4),
-    RankOneSVD(2, penalty="l0", cardinality=4),
-    Greedy(2, cardinality=4),
-    Greedy(2, cardinality=4, search="approximate"),
-    Greedy(2, cardinality=4, backward=True),
-    DSPCA(2, cardinality=4),
-]
+OTHERS = (GPower, MSPCA, ScikitLearnSparsePCA)
+BASELINES = [made(2, cardinality=4, **options) for made, options in METHODS.values() if made not in OTHERS]
+BASELINES.append(Greedy(2, cardinality=4, backward=True))
 every_baseline = pytest.mark.parametrize("model", BASELINES, ids=str)
 
 
@@ -91,18 +82,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [
-        Thresholding(),
-        RotatedPCA(),
-        SCoTLASS(),
-        SPCA(),
-        SPCA(ridge=np.inf, cardinality=2),
-        RankOneSVD(penalty="l0", cardinality=2),
-        Greedy(),
-        DSPCA(),
-        MSPCA(cardinality=2),
-        ScikitLearnSparsePCA(),
-    ],
+    [made(cardinality=2, **options) for made, options in METHODS.values() if made is not GPower],
     expected_failed_checks=lambda model: (
         {
             f"check_sample_weight_equivalence_on_{kind}_data": "the ridge is compared with variances of another divisor"
@@ -141,29 +121,23 @@ def test_attributes_have_one_meaning_and_are_saved(model, reload):
 def test_data_sparse_data_and_covariance_agree(model):
     X = planted()
     dense = copy_of(model).fit(X)
-    sparse = copy_of(model).fit(sp.csr_array(X))
-    covariance = copy_of(model, covariance="precomputed").fit(np.cov(X.T))
-    for other in (sparse, covariance):
+    for table, covariance in ((sp.csr_array(X), None), (np.cov(X.T), "precomputed")):
+        other = copy_of(model, covariance=covariance).fit(table)
         np.testing.assert_allclose(other.components_, dense.components_, atol=2e-3)
         np.testing.assert_allclose(other.explained_variance_, dense.explained_variance_, rtol=1e-4)
 
 
 @every_baseline
-def test_refit_fills_the_pattern_with_the_most_variance(model):
+def test_refit_keeps_all_patterns_and_fills_a_single_one_with_the_most_variance(model):
     S = random_covariance(9, 3)
-    plain = copy_of(model, n_components=1, covariance="precomputed").fit(S)
-    refitted = copy_of(model, n_components=1, covariance="precomputed", refit=True).fit(S)
-    support = np.flatnonzero(plain.components_[0])
-    np.testing.assert_array_equal(np.flatnonzero(refitted.components_[0]), support)
-    best = np.linalg.eigvalsh(S[np.ix_(support, support)])[-1]
+    plain, refitted = (
+        copy_of(model, n_components=1, covariance="precomputed", refit=refit).fit(S) for refit in (False, True)
+    )
+    np.testing.assert_array_equal(refitted.components_ != 0, plain.components_ != 0)
+    best = compute_variance(S, np.flatnonzero(plain.components_))
     assert refitted.explained_variance_[0] == pytest.approx(best)
     assert plain.explained_variance_[0] <= best * (1 + 1e-12)
-
-
-@every_baseline
-def test_refit_of_several_components_keeps_their_patterns(model):
-    X = planted(seed=4)
-    plain, refitted = (copy_of(model, cardinality=(5, 3), refit=refit).fit(X) for refit in (False, True))
+    plain, refitted = (copy_of(model, cardinality=(5, 3), refit=refit).fit(planted(seed=4)) for refit in (False, True))
     np.testing.assert_array_equal(refitted.components_ != 0, plain.components_ != 0)
     np.testing.assert_allclose(np.linalg.norm(refitted.components_, axis=1), 1)
     assert refitted.explained_variance_.sum() > 0.99 * plain.explained_variance_.sum()
@@ -599,8 +573,7 @@ def test_scikit_learn_leaves_the_mean_where_it_is_asked_to():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_its_penalty_is_calibrated_to_the_total_number_of_variables():
-    model = ScikitLearnSparsePCA(3, cardinality=4).fit(planted())
-    assert model.cardinality_.sum() == 12
+    assert ScikitLearnSparsePCA(3, cardinality=4).fit(planted()).cardinality_.sum() == 12
 
 
 def test_bisection_ends_at_the_nearest_number_above_where_numbers_jump():
