@@ -13,16 +13,13 @@ from gpower.certificates.group_search import GroupSearch
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_best_of_all_admissible_supports_is_proven_and_found():
-    shares = np.array([variable_rules.check(i) for i in range(40)])
-    assert np.mean(shares > 1 - 1e-6) >= variable_rules.MIN_HIT_RATE
-    assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_budget_gives_nearly_the_best_variance():
-    shares = np.array([variable_rules.check_budget(i) for i in range(12)])
-    assert np.mean(shares > 1 - 1e-6) >= 0.9
+@pytest.mark.parametrize(
+    ("check", "n_tables", "hit_rate"),
+    [(variable_rules.check, 40, variable_rules.MIN_HIT_RATE), (variable_rules.check_budget, 12, 0.9)],
+)
+def test_the_best_of_all_admissible_supports_is_proven_and_found(check, n_tables, hit_rate):
+    shares = np.array([check(i) for i in range(n_tables)])
+    assert np.mean(shares > 1 - 1e-6) >= hit_rate
     assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
 
 

@@ -89,13 +89,6 @@ def test_components_found_before_are_not_found_again(tmp_path):
     assert resumed.n_passes_ < uninterrupted.n_passes_
 
 
-def test_a_finished_checkpoint_holds_the_answer(tmp_path):
-    first = model(tmp_path / "fit.npz").fit(X)
-    again = model(tmp_path / "fit.npz", resume=True).fit(X)
-    np.testing.assert_array_equal(first.components_, again.components_)
-    assert again.n_passes_ < 0.5 * first.n_passes_
-
-
 @pytest.mark.parametrize("data", [X, make_store(X)], ids=["array", "store"])
 def test_without_a_file_a_resumed_fit_is_one_without_a_checkpoint(tmp_path, data):
     found = model(tmp_path / "new.npz", resume=True).fit(data)
