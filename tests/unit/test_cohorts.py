@@ -15,6 +15,7 @@ from experiments.journee2010 import cohorts, genes
 from experiments.journee2010.arrayexpress import read_arrayexpress
 from experiments.journee2010.downloads import cache_folder, fetch_file
 from experiments.journee2010.nki import read_nki
+from tests.tables import assert_table
 
 from gpower.datasets import Table, TableError
 
@@ -173,17 +174,12 @@ class TestCohorts:
 
     @pytest.mark.parametrize("fetch", [cohorts.fetch_wang, cohorts.fetch_sotiriou])
     def test_series_of_geo_are_tables_of_genes(self, geo, tmp_path, fetch):
-        cohort = fetch(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[6], [7]])
-        assert cohort.feature_names == ("TP53",)
-        assert cohort.sample_names == ("GSM1", "GSM2")
-        fetch(folder=tmp_path)
+        for _ in range(2):
+            assert_table(fetch(folder=tmp_path), ("TP53",), ("GSM1", "GSM2"), [[6], [7]])
         assert len(geo.asked) == 2
 
-    def test_geo_without_a_platform_has_probes(self, geo, tmp_path):
+    def test_a_series_without_a_platform_has_probes_and_needs_an_accession(self, geo, tmp_path):
         assert cohorts.fetch_geo_series("GSE2034", folder=tmp_path).feature_names == ("1_at", "2_at")
-
-    def test_what_is_no_accession_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="'2034' is not an accession of GEO; write it as GSE2034"):
             cohorts.fetch_geo_series("2034", folder=tmp_path)
 
@@ -191,9 +187,7 @@ class TestCohorts:
         monkeypatch.setattr(cohorts, "_NKI", f"{archive.url}/ZipFiles295Samples.zip")
         table = "\t\tSample 4\t\t\t\t\nSubstance\tGene\tLog Ratio\tE\tP\tI\tF\nP1\tTP53\t0.5\t0\t0\t0\t1\n"
         archive.files["/ZipFiles295Samples.zip"] = zipped({"Table_NKI_295_1.txt": table})
-        cohort = cohorts.fetch_vijver(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[0.5]])
-        assert (cohort.feature_names, cohort.sample_names) == (("TP53",), ("Sample 4",))
+        assert_table(cohorts.fetch_vijver(folder=tmp_path), ("TP53",), ("Sample 4",), [[0.5]])
 
     def test_an_experiment_of_arrayexpress_is_a_table_of_genes(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
@@ -206,9 +200,7 @@ class TestCohorts:
             "/files/A-TEST-1/A-TEST-1.adf.txt": b"Reporter Name\tReporter Database Entry [hugo]\nR1\tTP53\nR2\tMDM2\n",
             "/files/E-UCON-1/E-UCON-1.processed.1.zip": zipped({"readme.txt": "x", "data.txt": matrix}),
         }
-        cohort = cohorts.fetch_naderi(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[3, 1], [4, 2]])
-        assert cohort.feature_names == ("MDM2", "TP53")
+        assert_table(cohorts.fetch_naderi(folder=tmp_path), ("MDM2", "TP53"), ("s1", "s2"), [[3, 1], [4, 2]])
 
     def test_an_experiment_without_processed_data(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
@@ -254,11 +246,9 @@ class TestArrayExpress:
     def test_probes_and_genes(self, write):
         path = write("m.txt", MATRIX)
         probes = read_arrayexpress(path, value="log ratio")
-        np.testing.assert_array_equal(probes.X, [[0.5, 1.5, 2], [-1, np.nan, 3]])
-        assert (probes.feature_names, probes.sample_names) == (("R1", "R2", "R3"), ("s1", "s2"))
+        assert_table(probes, ("R1", "R2", "R3"), ("s1", "s2"), [[0.5, 1.5, 2], [-1, np.nan, 3]])
         genes = read_arrayexpress(path, value="log ratio", design=write("d.adf.txt", DESIGN))
-        np.testing.assert_array_equal(genes.X, [[1], [-1]])
-        assert genes.feature_names == ("TP53",)
+        assert_table(genes, ("TP53",), ("s1", "s2"), [[1], [-1]])
 
     @pytest.mark.parametrize(
         ("text", "value", "message"),
@@ -304,12 +294,9 @@ class TestNki:
 
     def test_tables_are_joined(self, archive):
         path = archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND)
-        probes = read_nki(path, collapse=False)
-        np.testing.assert_array_equal(probes.X, [[0.1, 1, 0.3], [0.2, 1, np.nan], [0.5, 1, -0.5]])
-        assert probes.sample_names == ("Sample 4", "Sample 6", "Sample 7")
-        genes = read_nki(path)
-        np.testing.assert_allclose(genes.X, [[0.2], [0.2], [0.0]], atol=1e-15)
-        assert genes.feature_names == ("TP53",)
+        probes, samples = read_nki(path, collapse=False), ("Sample 4", "Sample 6", "Sample 7")
+        assert_table(probes, ("P1", "P2", "P3"), samples, [[0.1, 1, 0.3], [0.2, 1, np.nan], [0.5, 1, -0.5]])
+        assert_table(read_nki(path), ("TP53",), samples, [[0.2], [0.2], [0.0]])
 
     def test_malformed_archives_are_refused(self, archive, tmp_path):
         short = "\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"

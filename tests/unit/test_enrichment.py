@@ -137,20 +137,27 @@ class TestNames:
             "2 genes are written in another case in the gene sets (Tp53, C10orf2); case is ignored."
         ]
 
-    def test_repeated_genes_count_once(self):
-        # TP53.1 is what the reader of tables makes of a second TP53.
-        genes = ["TP53", "MDM2", "TP53.1", "tp53", "RB1"]
-        result = enrich(loadings([0, 2, 3], n=5), {"S": ["TP53", "RB1"]}, genes=genes)
-        assert result.universe.genes == ("TP53", "MDM2", "RB1")
-        assert result.n_selected.tolist() == [1]
-        assert result.overlaps.tolist() == [[1]]
-        assert next(result.universe.notes()).startswith("2 variables measure a gene that an earlier one measures")
-
-    def test_variables_without_a_name_are_left_out(self):
-        result = enrich(loadings([0, 1, 2], n=5), {"S": ["A"]}, genes=["A", "", "---", "NA", "B"])
-        assert result.universe.genes == ("A", "B")
-        assert result.n_selected.tolist() == [1]
-        assert next(result.universe.notes()) == "3 of the 5 variables have no gene name and are left out."
+    @pytest.mark.parametrize(
+        ("names", "genes", "gene_of", "note"),
+        [
+            (["TP53", "MDM2", "TP53.1", "tp53", "X"], ("TP53", "MDM2", "X"), [0, 1, 0, 0, 2], "2 variables measure a "),
+            (["TP53", "", "---", "NA", "X"], ("TP53", "X"), [0, -1, -1, -1, 1], "3 of the 5 variables have no gene"),
+            (["NA", "NA.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1], "2 of the 4 variables"),
+            (["---", "---.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1], "2 of the 4 variables"),
+            (["TP53", "TP53.1", "TP53.1.1", "X"], ("TP53", "X"), [0, 0, 0, 1], "2 variables measure a gene"),
+            (["TP53.1.1", "TP53.1", "X", "x.2"], ("TP53.1", "X"), [0, 0, 1, 1], "2 variables measure a gene"),
+            (["NKX2.1", "NKX2.5", "TP53", "X"], ("NKX2.1", "NKX2.5", "TP53", "X"), [0, 1, 2, 3], ""),
+        ],
+    )
+    def test_variables_of_one_gene_count_once_and_those_without_a_name_not(self, names, genes, gene_of, note):
+        """A number after a dot marks a repeated name only if the name itself is there."""
+        result = enrich([[*np.ones(len(names) - 1), 0]], {"S": ["TP53", "X"]}, genes=names)
+        assert result.universe.genes == genes
+        assert result.universe.gene_indices.tolist() == gene_of
+        selected = {genes[i] for i in gene_of[:-1] if i >= 0}
+        assert result.n_selected.tolist() == [len(selected)]
+        assert result.overlaps.tolist() == [[len(selected & {"TP53", "X"})]]
+        assert note in " ".join(result.universe.notes())
 
     def test_unmeasured_genes_of_the_sets_are_counted(self):
         universe = Universe.from_genes(["A", "B"], {"S": ["A", "X"], "T": ["Y", "X"]})
@@ -251,20 +258,3 @@ def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort(k):
     sparse, dense, chance = np.mean(indices, axis=0)
     assert sparse > 1.1 * dense
     assert dense > 2 * chance
-
-
-@pytest.mark.parametrize(
-    ("names", "genes", "gene_of"),
-    [
-        (["NA", "NA.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
-        (["TP53.1", "TP53.5", "X", "X"], ("TP53.1", "TP53.5", "X"), [0, 1, 2, 2]),
-        (["---", "---.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
-        (["TP53", "TP53.1", "TP53.1.1", "X"], ("TP53", "X"), [0, 0, 0, 1]),
-        (["TP53.1.1", "TP53.1", "X", "x.2"], ("TP53.1", "X"), [0, 0, 1, 1]),
-    ],
-)
-def test_a_numbered_name_is_that_of_its_stem_however_often_numbered(names, genes, gene_of):
-    universe = Universe.from_genes(names, {"S": ["TP53", "X"]})
-    assert universe.genes == genes
-    assert universe.gene_indices.tolist() == gene_of
-    assert enrich([[1, 0, 1, 0]], {"S": ["TP53", "X"]}, genes=names).universe.genes == genes
