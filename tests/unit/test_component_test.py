@@ -258,10 +258,13 @@ def test_data_that_cannot_be_tested_are_refused(X, options, match):
         component_test(X, 2, cardinality=2, **options)
 
 
-def test_a_sparse_table_is_as_good_as_a_dense_one():
+@pytest.mark.parametrize("kind", ["sparse", "C", "F"])
+def test_a_sparse_table_and_a_small_store_are_as_good_as_a_dense_table(kind, tmp_path):
     X = np.where(np.random.RandomState(0).uniform(size=(40, 30)) < 0.7, 0, load_planted_expression().X[:40, :30])
-    dense, sparse = (component_test(made(X), 2, cardinality=4, n_permutations=39) for made in (np.array, sp.csr_array))
-    np.testing.assert_allclose(sparse.permuted_variance, dense.permuted_variance, rtol=1e-5)
+    np.save(tmp_path / "x.npy", np.array(X, order="F" if kind == "F" else "C"))
+    tables = X, sp.csr_array(X) if kind == "sparse" else tmp_path / "x.npy"
+    expected, found = (component_test(table, 2, cardinality=4, n_permutations=39) for table in tables)
+    np.testing.assert_allclose(found.permuted_variance, expected.permuted_variance, rtol=1e-5)
 
 
 def with_holes(X, share, seed=0):
@@ -287,14 +290,6 @@ def test_options_that_auto_refuses():
         GPower("auto", cardinality=6).fit(X, sample_weight=np.ones(60))
     with pytest.raises(ValueError, match="n_components='many'"):
         GPower("many", cardinality=6).fit(X)
-
-
-@pytest.mark.parametrize("order", ["C", "F"])
-def test_a_small_store_is_as_good_as_a_table(tmp_path, order):
-    X = load_planted_expression().X[:, :40]
-    np.save(tmp_path / "x.npy", np.array(X, order=order))
-    found, expected = (component_test(table, 2, cardinality=5, n_permutations=39) for table in (tmp_path / "x.npy", X))
-    np.testing.assert_allclose(found.permuted_variance, expected.permuted_variance, rtol=1e-5)
 
 
 def test_a_large_store_is_tested_on_some_samples(tmp_path):

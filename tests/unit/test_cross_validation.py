@@ -54,11 +54,11 @@ def test_planted_components_over_several_tables(seed):
 
 def test_a_rule_is_applied_to_the_scores_of_the_folds():
     grid = np.array([1, 2, 3, 4, 5, 6, 8, 12, 20])
-    X = make_planted_components(30, 20, (5,), (2.0,), random_state=0).X
-    for rule in ("best", "one-se"):
+    X = make_planted_components(30, 20, (12,), (2.0,), random_state=0).X
+    for rule, number in (("best", 20), ("one-se", 12)):
         model = GPowerCV(1, cardinalities=grid, n_init=2, criterion="prediction", rule=rule).fit(X)
         splits = np.array([model.cv_results_[f"split{i}_test_score"] for i in range(5)])
-        assert model.cardinality_[0] == grid[choose_point(splits, rule).chosen]
+        assert model.cardinality_[0] == grid[choose_point(splits, rule).chosen] == number
 
 
 # --- scores ---

@@ -156,12 +156,11 @@ def test_counts_as_weights_give_the_components_of_repeated_rows(method, scale):
     weighted = GPower(2, **kwargs).fit(X, sample_weight=weight)
     repeated = GPower(2, **kwargs).fit(np.repeat(X, weight, axis=0))
     factor = (weight.sum() - 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
+    repeated.scale_ *= np.sqrt(factor) if scale else 1
+    repeated.explained_variance_ *= 1 if scale else factor
     np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-8)
-    np.testing.assert_allclose(weighted.mean_, repeated.mean_)
-    np.testing.assert_allclose(weighted.scale_, repeated.scale_ * (np.sqrt(factor) if scale else 1))
-    variances = repeated.explained_variance_ * (1 if scale else factor)
-    np.testing.assert_allclose(weighted.explained_variance_, variances)
-    np.testing.assert_allclose(weighted.explained_variance_ratio_, repeated.explained_variance_ratio_)
+    for name in ("mean_", "scale_", "explained_variance_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -186,12 +185,6 @@ def test_one_weight_far_above_the_others_keeps_their_digits():
     model = GPower(1, cardinality=1, center=False).fit(X, sample_weight=weight)
     j = np.flatnonzero(model.components_)[0]
     np.testing.assert_allclose(model.explained_variance_, weight @ X[:, j] ** 2 / exact, rtol=1e-12)
-
-
-@pytest.mark.parametrize("size", [1e300, 1e-300])
-def test_weights_out_of_range_are_refused(size):
-    with pytest.raises(ValueError, match=r"sample_weight sums to .*; multiply the weights by a constant"):
-        GPower(1, cardinality=2).fit(planted(p=20), sample_weight=np.full(20, size))
 
 
 def test_float32_keeps_components_of_columns_that_are_small():
@@ -305,11 +298,9 @@ class TestSolver:
         assert GPower(1).set_params(solver__refit=None).solver == Solver(refit=None)
         assert GPowerCV(1).set_params(solver__refit=None).solver == Solver(refit=None)
 
-    def test_options_cannot_be_assigned(self):
+    def test_options_cannot_be_assigned_and_unknown_ones_are_refused(self):
         with pytest.raises(AttributeError):
             Solver().acceleration = False
-
-    def test_unknown_options_are_refused(self):
         with pytest.raises(ValueError, match="'speed' is not an option of Solver; use one of acceleration, accum"):
             GPower().set_params(solver__speed=3)
         with pytest.raises(ValueError, match="solver='paper' has no options to set"):
