@@ -5,7 +5,7 @@ import pytest
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.planted_data import make_modules
+from tests.planted_data import make_modules, make_planted_components
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
@@ -76,10 +76,10 @@ def test_two_correlated_modules_are_two_components():
 
 
 def test_components_come_by_decreasing_variance():
-    """The first component found has few variables of large variance, the second many."""
-    X = make_modules((80, 60), (slice(3), 3.2), (slice(3, 15), 2), seed=1)
-    model = GPowerCV(2, cardinalities=[3, 12], cv=3).fit(X)
-    assert model.cardinality_.tolist() == model.best_params_["cardinality"] == [12, 3]
+    """Three variables are chosen for the first component and five for the second, which has the larger variance."""
+    X = make_planted_components(40, 12, (3, 4), (5.0, 3.0), random_state=1).X + 2
+    model = GPowerCV(2, cardinalities=[3, 5], n_init=2, center=False).fit(X)
+    assert model.cardinality_.tolist() == model.best_params_["cardinality"] == [5, 3]
     assert np.all(np.diff(model.explained_variance_) < 0)
     first, last = model.cardinality_range_.T
     assert np.all((first <= model.cardinality_) & (model.cardinality_ <= last))

@@ -51,6 +51,7 @@ def assert_sound(model, X):
     assert np.all(np.isfinite(model.transform(X)))
 
 
+ORTHOGONAL = np.linalg.qr(np.random.default_rng(31).standard_normal((8, 6)))[0]
 SHAPES = st.one_of(st.tuples(st.integers(2, 7), st.integers(2, 7)), st.just((40, 6)))
 
 
@@ -63,6 +64,7 @@ SHAPES = st.one_of(st.tuples(st.integers(2, 7), st.integers(2, 7)), st.just((40,
     container=st.sampled_from([np.asarray, sp.csr_array, np.cov]),
 )
 @example(X=np.outer(np.sin(np.arange(40)), np.cos(np.arange(6))), units=np.ones(7), offset=0.0, container=np.asarray)
+@example(X=ORTHOGONAL, units=np.ones(7), offset=0.0, container=np.cov)
 @example(X=np.zeros((8, 6)), units=np.ones(7), offset=0.0, container=np.cov)
 def test_no_nan_ever_leaves(kind, X, units, offset, container):
     """Small whole numbers repeat columns, are of low rank, and leave columns constant."""
