@@ -1,5 +1,7 @@
 """Fixtures of the unit tests."""
 
+import signal
+
 import pytest
 
 
@@ -24,3 +26,22 @@ def reload(tmp_path):
         return type(saved).load(tmp_path / "saved.npz")
 
     return save_and_load
+
+
+@pytest.fixture
+def interrupt(monkeypatch):
+    """Return a function that sends Ctrl-C at some call of a function, and returns the list of its calls."""
+
+    def interrupt_call(owner, name, number):
+        function, calls = getattr(owner, name), []
+
+        def count(*arguments):
+            calls.append(arguments)
+            if len(calls) == number:
+                signal.raise_signal(signal.SIGINT)
+            return function(*arguments)
+
+        monkeypatch.setattr(owner, name, count)
+        return calls
+
+    return interrupt_call

@@ -47,8 +47,7 @@ def test_columns_and_scores_without_information_have_no_p_value(scores):
         "three": [1.5, 2.5, 3.5] + [np.nan] * 37,
     }
     found = associate(scores, columns)
-    assert np.isnan(found.p_values).all()
-    assert np.isnan(found.adjusted_p_values).all()
+    assert np.isnan([found.p_values, found.adjusted_p_values]).all()
     assert np.isnan(associate(np.zeros((40, 1)), {"age": scores[:, 0], "ab": ["a", "b"] * 20}).p_values).all()
 
 
@@ -63,19 +62,6 @@ def test_missing_values_and_groups_of_one_are_left_out(scores):
     age[:4] = np.nan
     found = associate(scores, {"age": age})
     assert found.p_values[0, 0] == pytest.approx(stats.spearmanr(scores[4:, 0], age[4:]).pvalue)
-
-
-def test_no_more_false_alarms_than_asked_for():
-    rng = np.random.default_rng(2)
-    alarms = 0
-    for _ in range(200):
-        metadata = {
-            "age": rng.standard_normal(30),
-            "grade": rng.choice([1, 2, 3], 30),
-            "site": rng.choice(["x", "y"], 30),
-        }
-        alarms += np.any(associate(rng.standard_normal((30, 4)), metadata).adjusted_p_values < 0.05)
-    assert alarms <= 0.05 * 200 + 3 * np.sqrt(200 * 0.05 * 0.95)
 
 
 @pytest.mark.parametrize(
@@ -111,15 +97,12 @@ class TestOrder:
 
     X = pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=["a", "b", "c"])
 
-    def test_a_series_is_a_frame_of_one_column(self):
-        ages = pd.Series([30, 40, 50], index=["c", "b", "a"])
-        assert align_metadata(self.X, ages)["metadata"].tolist() == [50, 40, 30]
-        assert align_metadata(self.X, ages.rename("age"))["age"].tolist() == [50, 40, 30]
-
     ages = pd.DataFrame({"age": [3, 1, 2]}, index=["c", "a", "b"])
 
     def test_rows_are_found_by_name(self):
         assert align_metadata(self.X, self.ages)["age"].tolist() == [1, 2, 3]
+        assert align_metadata(self.X, self.ages["age"])["age"].tolist() == [1, 2, 3]
+        assert align_metadata(self.X, self.ages["age"].rename(None))["metadata"].tolist() == [1, 2, 3]
         assert align_metadata(self.X.to_numpy(), self.ages, ["b", "a", "c"])["age"].tolist() == [2, 1, 3]
 
     def test_rows_that_are_only_numbered_stay(self):

@@ -1,6 +1,8 @@
 """The baselines: published figures, the equations of each method, and the interface shared with GPower."""
 
 import warnings
+from functools import partial
+from itertools import chain, combinations
 
 import numpy as np
 import pandas as pd
@@ -9,7 +11,6 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
-from sklearn.datasets import load_wine
 from sklearn.decomposition import SparsePCA
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -29,6 +30,7 @@ from gpower.baselines import (
     SCoTLASS,
     Thresholding,
 )
+from gpower.baselines.comparison import METHODS
 from gpower.baselines.dspca import solve_relaxation
 from gpower.baselines.elastic_net import solve_elastic_net, solve_elastic_net_of_size
 from gpower.baselines.greedy import compute_bordered_eigenvalues, select_backward, select_forward
@@ -41,19 +43,9 @@ from gpower.operators import as_operator
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
 PITPROPS = load_pitprops().correlation
-BASELINES = [
-    Thresholding(2, cardinality=4),
-    RotatedPCA(2, cardinality=4),
-    SCoTLASS(2, cardinality=4),
-    SPCA(2, cardinality=4),
-    SPCA(2, cardinality=4, ridge=np.inf),
-    RankOneSVD(2, cardinality=4),
-    RankOneSVD(2, penalty="l0", cardinality=4),
-    Greedy(2, cardinality=4),
-    Greedy(2, cardinality=4, search="approximate"),
-    Greedy(2, cardinality=4, backward=True),
-    DSPCA(2, cardinality=4),
-]
+OTHERS = (GPower, MSPCA, ScikitLearnSparsePCA)
+BASELINES = [made(2, cardinality=4, **options) for made, options in METHODS.values() if made not in OTHERS]
+BASELINES.append(Greedy(2, cardinality=4, backward=True))
 every_baseline = pytest.mark.parametrize("model", BASELINES, ids=str)
 
 
@@ -90,18 +82,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.mark.slow
 @parametrize_with_checks(
-    [
-        Thresholding(),
-        RotatedPCA(),
-        SCoTLASS(),
-        SPCA(),
-        SPCA(ridge=np.inf, cardinality=2),
-        RankOneSVD(penalty="l0", cardinality=2),
-        Greedy(),
-        DSPCA(),
-        MSPCA(cardinality=2),
-        ScikitLearnSparsePCA(),
-    ],
+    [made(cardinality=2, **options) for made, options in METHODS.values() if made is not GPower],
     expected_failed_checks=lambda model: (
         {
             f"check_sample_weight_equivalence_on_{kind}_data": "the ridge is compared with variances of another divisor"
@@ -117,9 +98,13 @@ def test_scikit_learn_checks_of_the_others(estimator, check):
 
 
 @pytest.mark.parametrize("model", [*BASELINES, GPower(2, cardinality=4)], ids=str)
-def test_attributes_have_one_meaning(model):
+def test_attributes_have_one_meaning_and_are_saved(model, reload):
     X = planted()
-    model = copy_of(model).fit(X)
+    frame = pd.DataFrame(X, columns=[f"v{j}" for j in range(12)])
+    model = copy_of(model).fit(frame)
+    np.testing.assert_array_equal(frame, planted())
+    np.testing.assert_array_equal(reload(model).components_, model.components_)
+    assert [set(each) for each in model.loadings()] == [{"v0", "v1", "v2", "v3"}, {"v6", "v7", "v8", "v9"}]
     A, Z = X - X.mean(axis=0), model.components_.T
     np.testing.assert_allclose(np.linalg.norm(Z, axis=0), 1)
     assert np.all(np.take_along_axis(Z, np.abs(Z).argmax(axis=0)[None], axis=0) > 0)
@@ -130,48 +115,29 @@ def test_attributes_have_one_meaning(model):
     assert np.all(model.converged_)
     assert model.n_passes_ > 0
     np.testing.assert_allclose(model.mean_, X.mean(axis=0))
-    assert sorted(np.flatnonzero(Z[:, 0])) == [0, 1, 2, 3]
-    assert sorted(np.flatnonzero(Z[:, 1])) == [6, 7, 8, 9]
 
 
 @every_baseline
 def test_data_sparse_data_and_covariance_agree(model):
     X = planted()
     dense = copy_of(model).fit(X)
-    sparse = copy_of(model).fit(sp.csr_array(X))
-    covariance = copy_of(model, covariance="precomputed").fit(np.cov(X.T))
-    for other in (sparse, covariance):
+    for table, covariance in ((sp.csr_array(X), None), (np.cov(X.T), "precomputed")):
+        other = copy_of(model, covariance=covariance).fit(table)
         np.testing.assert_allclose(other.components_, dense.components_, atol=2e-3)
         np.testing.assert_allclose(other.explained_variance_, dense.explained_variance_, rtol=1e-4)
 
 
 @every_baseline
-def test_names_are_kept_models_saved_and_inputs_not_changed(model, tmp_path):
-    X = pd.DataFrame(planted(), columns=[f"v{j}" for j in range(12)])
-    before = X.copy()
-    model = copy_of(model).fit(X)
-    assert set(model.loadings()[0]) == {"v0", "v1", "v2", "v3"}
-    model.save(tmp_path / "model.npz")
-    np.testing.assert_array_equal(type(model).load(tmp_path / "model.npz").components_, model.components_)
-    pd.testing.assert_frame_equal(X, before)
-
-
-@every_baseline
-def test_refit_fills_the_pattern_with_the_most_variance(model):
+def test_refit_keeps_all_patterns_and_fills_a_single_one_with_the_most_variance(model):
     S = random_covariance(9, 3)
-    plain = copy_of(model, n_components=1, covariance="precomputed").fit(S)
-    refitted = copy_of(model, n_components=1, covariance="precomputed", refit=True).fit(S)
-    support = np.flatnonzero(plain.components_[0])
-    np.testing.assert_array_equal(np.flatnonzero(refitted.components_[0]), support)
-    best = np.linalg.eigvalsh(S[np.ix_(support, support)])[-1]
+    plain, refitted = (
+        copy_of(model, n_components=1, covariance="precomputed", refit=refit).fit(S) for refit in (False, True)
+    )
+    np.testing.assert_array_equal(refitted.components_ != 0, plain.components_ != 0)
+    best = compute_variance(S, np.flatnonzero(plain.components_))
     assert refitted.explained_variance_[0] == pytest.approx(best)
     assert plain.explained_variance_[0] <= best * (1 + 1e-12)
-
-
-@every_baseline
-def test_refit_of_several_components_keeps_their_patterns(model):
-    X = planted(seed=4)
-    plain, refitted = (copy_of(model, cardinality=(5, 3), refit=refit).fit(X) for refit in (False, True))
+    plain, refitted = (copy_of(model, cardinality=(5, 3), refit=refit).fit(planted(seed=4)) for refit in (False, True))
     np.testing.assert_array_equal(refitted.components_ != 0, plain.components_ != 0)
     np.testing.assert_allclose(np.linalg.norm(refitted.components_, axis=1), 1)
     assert refitted.explained_variance_.sum() > 0.99 * plain.explained_variance_.sum()
@@ -234,15 +200,19 @@ def test_errors_name_the_value_and_the_remedy(model, message):
         model.set_params(covariance="precomputed").fit(PITPROPS)
 
 
-def test_methods_refuse_sizes_that_they_cannot_treat():
-    with pytest.raises(ValueError, match="n_features=501: DSPCA"):
-        DSPCA().fit(np.ones((2, 501)))
-    with pytest.raises(ValueError, match=r"n_features=5001.*use ridge=numpy.inf"):
-        SPCA().fit(np.ones((2, 5001)))
-    with pytest.raises(ValueError, match=r"backward=True removes variables .* n_features=1001; use it with up to 1000"):
-        Greedy(backward=True).fit(np.ones((2, 1001)))
-    with pytest.raises(ValueError, match="takes no sparse matrix"):
-        ScikitLearnSparsePCA().fit(sp.eye_array(9).tocsr())
+@pytest.mark.parametrize(
+    ("model", "X", "message"),
+    [
+        (DSPCA(), np.ones((2, 501)), "n_features=501: DSPCA"),
+        (SPCA(), np.ones((2, 5001)), r"n_features=5001.*use ridge=numpy.inf"),
+        (Greedy(backward=True), np.ones((2, 1001)), r"backward=True removes .* n_features=1001; use it with up to"),
+        (ScikitLearnSparsePCA(), sp.csr_array(np.eye(9)), "takes no sparse matrix"),
+    ],
+    ids=str,
+)
+def test_methods_refuse_data_that_they_cannot_treat(model, X, message):
+    with pytest.raises(ValueError, match=message):
+        model.fit(X)
 
 
 # The ten variables of three factors
@@ -251,12 +221,10 @@ def test_methods_refuse_sizes_that_they_cannot_treat():
 @pytest.mark.parametrize("model", [*BASELINES, GPower(2, cardinality=4)], ids=str)
 def test_three_factors_give_the_ideal_supports_except_by_thresholding(model):
     model = copy_of(model, covariance="precomputed").fit(three_factors())
-    supports = [(np.flatnonzero(row) + 1).tolist() for row in model.components_]
     if isinstance(model, Thresholding):  # its known failure: the first component is X9 and X10
-        largest = np.argsort(-np.abs(model.components_[0]))[:2] + 1
-        assert sorted(largest) == [9, 10]
+        assert set(np.argsort(np.abs(model.components_[0]))[-2:]) == {8, 9}
     else:
-        assert supports == [[5, 6, 7, 8], [1, 2, 3, 4]]
+        assert [np.flatnonzero(row).tolist() for row in model.components_] == [[4, 5, 6, 7], [0, 1, 2, 3]]
         np.testing.assert_allclose(model.explained_variance_, [1201, 1161], rtol=1e-3)
 
 
@@ -271,11 +239,6 @@ def test_thresholding_cuts_ordinary_loadings():
     assert np.all(np.abs(V.T[model.components_ != 0]) >= 1 / np.sqrt(13))
 
 
-def test_all_loadings_of_pitprops_are_pca():
-    model = Thresholding(6, cardinality=13, covariance="precomputed").fit(PITPROPS)
-    assert 100 * model.explained_variance_ratio_.sum() == pytest.approx(86.9985, abs=1e-4)
-
-
 def test_a_threshold_above_all_loadings_leaves_nothing_with_a_warning():
     with pytest.warns(ConvergenceWarning, match="or threshold is too large"):
         Thresholding(1, threshold=0.9, covariance="precomputed").fit(PITPROPS)
@@ -284,16 +247,17 @@ def test_a_threshold_above_all_loadings_leaves_nothing_with_a_warning():
 # Rotation
 
 
-def test_rotation_keeps_the_span_and_its_normalization():
+@pytest.mark.parametrize("normalization", ["unit", "variance", "whitened"])
+def test_rotation_keeps_the_span_and_its_normalization(normalization):
     X = planted(seed=1)
     A = X - X.mean(axis=0)
     V = np.linalg.svd(A)[2][:3].T
-    for normalization in ("unit", "variance", "whitened"):
-        Z = RotatedPCA(3, normalization=normalization).fit(X).components_.T
-        np.testing.assert_allclose(V @ (V.T @ Z), Z, atol=1e-10)
-        gram = (Z.T @ Z) if normalization == "unit" else (A @ Z).T @ (A @ Z)
-        if normalization != "variance":
-            np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8 * np.max(gram))
+    Z = RotatedPCA(3, normalization=normalization).fit(X).components_.T
+    np.testing.assert_allclose(V @ (V.T @ Z), Z, atol=1e-10)
+    kept = Z if normalization == "unit" else A @ Z
+    if normalization != "variance":
+        gram = kept.T @ kept
+        np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-8 * np.max(gram))
 
 
 @pytest.mark.parametrize("weight", [0.0, 1.0])
@@ -330,17 +294,15 @@ def test_rotation_separates_factors_of_equal_variance():
 
 def _largest_product(c, B, s):
     """Maximise ⟨c, z⟩ over ‖z‖₂ ≤ 1, ‖z‖₁ ≤ √s, Bᵀz = 0, by a general solver on z = p − q."""
-    n = c.size
+    parts = np.vstack([np.eye(c.size), -np.eye(c.size)])
     constraints = [
-        {"type": "ineq", "fun": lambda x: 1 - np.sum((x[:n] - x[n:]) ** 2)},
+        {"type": "ineq", "fun": lambda x: 1 - np.sum((x @ parts) ** 2)},
         {"type": "ineq", "fun": lambda x: np.sqrt(s) - np.sum(x)},
-        {"type": "eq", "fun": lambda x: B.T @ (x[:n] - x[n:])},
+        {"type": "eq", "fun": lambda x: B.T @ (x @ parts)},
     ]
-    start, bounds, options = np.full(2 * n, 0.01), [(0, None)] * (2 * n), {"maxiter": 500, "ftol": 1e-12}
-    cost = np.concatenate([-c, c])
-    return -minimize(
-        lambda x: cost @ x, start, jac=lambda x: cost, bounds=bounds, constraints=constraints, options=options
-    ).fun
+    options = {"bounds": [(0, None)] * len(parts), "options": {"maxiter": 500, "ftol": 1e-12}}
+    start = np.full(len(parts), 0.01)
+    return -minimize(lambda x: -c @ (x @ parts), start, constraints=constraints, **options).fun
 
 
 @pytest.mark.filterwarnings("ignore:.*nearly all of the variance", "ignore:.*no active variable")
@@ -514,31 +476,19 @@ def test_bordered_eigenvalues_are_those_of_the_bordered_matrices(seed, k):
     np.testing.assert_allclose(values[k:], expected, rtol=1e-11)
 
 
-def _greedy_by_definition(S, k):
-    support = [int(np.argmax(np.diagonal(S)))]
-    while len(support) < k:
-        rest = [j for j in range(len(S)) if j not in support]
-        support.append(max(rest, key=lambda j: compute_variance(S, [*support, j])))
-    return support
-
-
-def _backward_by_definition(S, k):
-    support = list(range(len(S)))
-    while len(support) > k:
-        smaller = [[i for i in support if i != j] for j in support]
-        support = max(smaller, key=lambda rest: compute_variance(S, rest))
-    return support
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_both_directions_choose_as_they_are_defined(seed):
     S = random_covariance(8, seed)
     operator, _ = as_operator(S, covariance=True)
-    assert select_forward(operator, 8, is_full_search=True).supports[-1].tolist() == _greedy_by_definition(S, 8)
-    supports, variances = select_backward(operator, 8)
-    for k in range(1, 9):
-        assert supports[k - 1].tolist() == _backward_by_definition(S, k)
-        assert variances[k - 1] == pytest.approx(compute_variance(S, supports[k - 1]), rel=1e-9)
+    forward = select_forward(operator, 8, is_full_search=True).supports[-1]
+    backward, variances = select_backward(operator, 8)
+    for k in range(8):
+        rest = np.setdiff1d(range(8), forward[:k])
+        assert forward[k] == max(rest, key=lambda j: compute_variance(S, [*forward[:k], j]))
+        one_less = combinations(backward[k], k)
+        assert k == 0 or tuple(backward[k - 1]) == max(one_less, key=partial(compute_variance, S))
+    assert backward[7].tolist() == list(range(8))
+    np.testing.assert_allclose(variances, [compute_variance(S, support) for support in backward], rtol=1e-9)
 
 
 def test_the_approximate_search_takes_the_variable_most_correlated_with_the_component():
@@ -547,40 +497,23 @@ def test_the_approximate_search_takes_the_variable_most_correlated_with_the_comp
     order = select_forward(operator, 8, is_full_search=False).supports[-1]
     for k in range(1, 8):
         u = np.linalg.eigh(S[np.ix_(order[:k], order[:k])])[1][:, -1]
-        rest = [j for j in range(8) if j not in order[:k]]
-        assert order[k] == rest[int(np.argmax((S[rest][:, order[:k]] @ u) ** 2))]
+        rest = np.setdiff1d(range(8), order[:k])
+        assert order[k] == rest[np.argmax(np.abs(S[np.ix_(rest, order[:k])] @ u))]
 
 
-def test_one_fit_gives_the_whole_path():
-    path = Greedy(1, cardinality=13, covariance="precomputed").fit(PITPROPS)
-    assert path.order_.shape == path.path_variance_.shape == (1, 13)
-    # The optimal supports of four to ten variables are nested.
-    np.testing.assert_allclose(path.path_variance_[0, 3:10], PITPROPS_OPTIMA[3:10], atol=1e-6)
+def test_one_fit_gives_the_whole_path_on_which_a_penalty_selects_the_best_number():
+    whole = Greedy(1, cardinality=13, covariance="precomputed").fit(PITPROPS)
+    assert whole.order_.shape == whole.path_variance_.shape == (1, 13)
+    path = whole.path_variance_[0]
+    np.testing.assert_allclose(path[3:10], PITPROPS_OPTIMA[3:10], atol=1e-6)  # these optimal supports are nested
     for k in range(4, 11):
         single = Greedy(1, cardinality=k, covariance="precomputed").fit(PITPROPS)
-        assert single.explained_variance_[0] == pytest.approx(path.path_variance_[0, k - 1])
-
-
-def test_the_penalty_of_a_variable_selects_the_best_number_on_the_path():
-    path = Greedy(1, cardinality=13, covariance="precomputed").fit(PITPROPS).path_variance_[0]
+        assert single.explained_variance_[0] == pytest.approx(path[k - 1])
     for gamma in (0.05, 0.2, 0.4):
         model = Greedy(1, gamma=gamma, covariance="precomputed").fit(PITPROPS)
         gains = path - gamma * np.arange(1, 14)
         assert model.cardinality_[0] == np.argmax(gains) + 1
         assert model.objective_[0] == pytest.approx(gains.max())
-
-
-def test_on_wine_a_backward_pass_and_gpower_reach_the_proven_optima_and_forward_selection_does_not():
-    """All variances tie, so that the first variable is arbitrary; the optima were proven by enumeration."""
-    S = np.corrcoef(load_wine().data.T)
-    forward, both = (
-        Greedy(1, cardinality=10, backward=backward, covariance="precomputed").fit(S).path_variance_[0]
-        for backward in (False, True)
-    )
-    for k, best in {2: 1.864564, 3: 2.569721, 4: 3.082031, 5: 3.439778, 10: 4.594293}.items():
-        assert forward[k - 1] < 0.95 * best
-        assert both[k - 1] == pytest.approx(best, abs=1e-5)
-        assert GPower(1, cardinality=k, covariance="precomputed").fit(S).objective_[0] == pytest.approx(best, abs=1e-6)
 
 
 # The semidefinite relaxation
@@ -640,8 +573,7 @@ def test_scikit_learn_leaves_the_mean_where_it_is_asked_to():
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_its_penalty_is_calibrated_to_the_total_number_of_variables():
-    model = ScikitLearnSparsePCA(3, cardinality=4).fit(planted())
-    assert model.cardinality_.sum() == 12
+    assert ScikitLearnSparsePCA(3, cardinality=4).fit(planted()).cardinality_.sum() == 12
 
 
 def test_bisection_ends_at_the_nearest_number_above_where_numbers_jump():
@@ -661,14 +593,13 @@ def test_methods_fall_into_the_two_groups_of_the_paper_and_together_after_refit(
         "below": [RankOneSVD(1), SPCA(1, ridge=np.inf), SPCA(1)],
         "refitted": [RankOneSVD(1, refit=True), SPCA(1, ridge=np.inf, refit=True)],
     }
-    share = {name: np.zeros(len(models)) for name, models in groups.items()}
-    for seed in range(3):
-        X = gaussian(100, 300, random_state=seed)
-        pca = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[0] ** 2 / 99
-        for name, models in groups.items():
-            fits = [copy_of(model, cardinality=k).fit(X) for model in models]
-            assert all(fit.cardinality_[0] == k for fit in fits)
-            share[name] += [fit.explained_variance_[0] / pca / 3 for fit in fits]
-    assert share["above"].min() > share["below"].max() + 0.02
-    assert np.ptp(np.concatenate([share["above"], share["refitted"]])) < 0.06
-    assert share["refitted"].min() > share["below"].max() + 0.04
+    tables = [gaussian(100, 300, random_state=seed) for seed in range(3)]
+    pca = np.mean([np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[0] ** 2 / 99 for X in tables])
+    share = {}
+    for name, models in groups.items():
+        fits = [[copy_of(model, cardinality=k).fit(X) for X in tables] for model in models]
+        assert all(fit.cardinality_[0] == k for fit in chain(*fits))
+        share[name] = [np.mean([fit.explained_variance_[0] for fit in of_model]) / pca for of_model in fits]
+    assert min(share["above"]) > max(share["below"]) + 0.02
+    assert np.ptp(share["above"] + share["refitted"]) < 0.06
+    assert min(share["refitted"]) > max(share["below"]) + 0.04

@@ -13,16 +13,13 @@ from gpower.certificates.group_search import GroupSearch
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_best_of_all_admissible_supports_is_proven_and_found():
-    shares = np.array([variable_rules.check(i) for i in range(40)])
-    assert np.mean(shares > 1 - 1e-6) >= variable_rules.MIN_HIT_RATE
-    assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_a_budget_gives_nearly_the_best_variance():
-    shares = np.array([variable_rules.check_budget(i) for i in range(12)])
-    assert np.mean(shares > 1 - 1e-6) >= 0.9
+@pytest.mark.parametrize(
+    ("check", "n_tables", "hit_rate"),
+    [(variable_rules.check, 40, variable_rules.MIN_HIT_RATE), (variable_rules.check_budget, 12, 0.9)],
+)
+def test_the_best_of_all_admissible_supports_is_proven_and_found(check, n_tables, hit_rate):
+    shares = np.array([check(i) for i in range(n_tables)])
+    assert np.mean(shares > 1 - 1e-6) >= hit_rate
     assert shares.min() >= variable_rules.MIN_VARIANCE_SHARE
 
 
@@ -51,18 +48,10 @@ def test_out_of_time_the_bound_holds_and_the_callback_stops():
     assert np.unique(labels[seen[0].support]).size == 6
 
 
-def test_an_interrupt_keeps_the_bound_of_the_node_that_is_expanded(monkeypatch):
+def test_an_interrupt_keeps_the_bound_of_the_node_that_is_expanded(interrupt):
     rng = np.random.default_rng(0)
     X, labels = rng.standard_normal((40, 60)), np.repeat(np.arange(20), 3)
-    compute_bound, nodes = GroupSearch._compute_bound, []
-
-    def interrupt_after_the_root(search, *node):
-        nodes.append(node)
-        if len(nodes) > 1:
-            raise KeyboardInterrupt
-        return compute_bound(search, *node)
-
-    monkeypatch.setattr(GroupSearch, "_compute_bound", interrupt_after_the_root)
+    nodes = interrupt(GroupSearch, "_compute_bound", 2)
     proof = best_subset(X, cardinality=3, groups=labels)[1]
     assert len(nodes) == 2
     assert not proof.optimal
@@ -83,10 +72,7 @@ def test_rules_by_name_and_a_covariance():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (
-            {"groups": GROUPS, "constraint": "disjoint"},
-            "groups does not go together with constraint in an exact search",
-        ),
+        ({"groups": GROUPS, "constraint": "disjoint"}, "groups does not go together with constraint in an exact"),
         ({"include": [1, 2, 3]}, r"include asks for 3 variables \(1, 2, 3\), and cardinality=2"),
         ({"groups": GROUPS[:5]}, "groups has 5 labels"),
     ],
@@ -123,19 +109,14 @@ def test_the_bound_of_a_node_is_the_smaller_of_interlacing_and_block_discs():
         fixed[rng.choice(5, trial % 3, replace=False)] = True
         allowed[rng.choice(np.flatnonzero(~fixed))] = trial % 2
 
-        def norm(g, h, S=S):
-            return np.linalg.norm(S[np.ix_(labels == g, labels == h)], 2)
-
-        discs = [
-            max(
-                sum(norm(g, h) for h in selection)
-                for selection in combinations(np.flatnonzero(allowed).tolist(), 3)
-                if set(np.flatnonzero(fixed)) <= set(selection) and g in selection
-            )
-            for g in np.flatnonzero(allowed).tolist()
+        norms = np.array([[np.linalg.norm(S[np.ix_(labels == g, labels == h)], 2) for h in range(5)] for g in range(5)])
+        selections = [
+            list(each)
+            for each in combinations(np.flatnonzero(allowed), 3)
+            if np.all(np.isin(np.flatnonzero(fixed), each))
         ]
-        whole = np.isin(labels, np.flatnonzero(allowed))
-        bounds = [np.linalg.eigvalsh(S[np.ix_(whole, whole)])[-1], max(discs)]
+        disc = max(norms[np.ix_(groups, groups)].sum(axis=1).max() for groups in selections)
+        bounds = [compute_variance(S, np.flatnonzero(allowed[labels])), disc]
         assert search._compute_bound(allowed, fixed) == pytest.approx(min(bounds), rel=1e-9)
         used.add(int(np.argmin(bounds)))
     assert used == {0, 1}  # each of the two is the smaller one sometimes

@@ -1,6 +1,5 @@
 """Certificates of fitted models: the certified objective, its matrix, and the errors."""
 
-import signal
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,13 +8,11 @@ import scipy.sparse as sp
 from hypothesis import example
 from hypothesis import given as drawn
 from hypothesis import strategies as st
-from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.enumeration import PITPROPS_OPTIMA, find_best_variance
+from tests.enumeration import find_best_variance
 from tests.memory import measure_peak_memory
 from tests.planted_data import make_planted_components
-from tests.seeds import seeds
 
 from gpower import GPower, best_subset, certify, certify_total, sparsity_path
 from gpower.certificates import certificate as certificate_module
@@ -31,31 +28,27 @@ from gpower.problem.deflation import DEFLATION_RULES
 PITPROPS = load_pitprops().correlation
 
 
-def deflated(S, z):
-    P = np.eye(len(S)) - np.outer(z, z)
-    return P @ S @ P
-
-
 @drawn(seed=st.integers(0, 10**6), rule=st.sampled_from(sorted(DEFLATION_RULES)))
 @example(seed=25, rule="schur")
-def test_no_component_exceeds_its_bound_in_whatever_order_they_are_shown(seed, rule):
+def test_a_component_is_certified_on_the_matrix_that_it_came_from_whatever_its_place(seed, rule):
     X = np.random.default_rng(seed).standard_normal((15, 10))
     model = GPower(6, cardinality=3, deflation=rule).fit(X)
-    found = certify(model, X, max_time=0)
-    assert np.all(model.objective_ <= np.array([each.upper_bound for each in found]) * (1 + 1e-9))
+    found, operator = certify(model, X, max_time=0), as_operator(X)[0]
     np.testing.assert_allclose([each.value for each in found], model.objective_, rtol=1e-6)
+    for j in np.argsort(model.extraction_order_):
+        z, left = model.components_[j], operator.gram(np.arange(10))
+        assert found[j].value == pytest.approx(z @ left @ z)
+        assert found[j].upper_bound >= find_best_variance(left, 3) * (1 - 1e-9)
+        operator = DEFLATION_RULES[rule].remove(operator, z)
 
 
-def test_the_order_of_extraction_is_kept_with_a_model_and_with_a_path(tmp_path):
+def test_the_order_of_extraction_is_kept_with_a_model_and_with_a_path(reload):
     X = np.random.default_rng(25).standard_normal((15, 10))
     model = GPower(6, cardinality=3).fit(X)
-    assert sorted(model.extraction_order_) != list(
-        model.extraction_order_
-    )  # a table whose components change their order
-    model.save(tmp_path / "model.npz")
+    assert np.any(np.diff(model.extraction_order_) < 0)  # a table whose components change their order
     path = sparsity_path(X, n_components=6, cardinalities=[2, 3])
     again = sparsity_path(X, n_components=6, cardinalities=[2, 3], resume=path)
-    for kept in (GPower.load(tmp_path / "model.npz"), *path, *again):
+    for kept in (reload(model), *path, *again):
         values = [certificate.value for certificate in certify(kept, X, max_time=0)]
         np.testing.assert_allclose(values, kept.objective_, rtol=1e-6)
 
@@ -69,37 +62,14 @@ def test_loadings_alone_and_joint_components_are_removed_in_their_order():
         assert [each.value for each in certify(model, X, max_time=0)] == [each.value for each in alone]
 
 
-@pytest.mark.parametrize("k", [1, 5, 10, 13])
-def test_pitprops_is_within_a_thousandth(k):
-    model = GPower(1, cardinality=k, covariance="precomputed").fit(PITPROPS)
-    certificate = certify(model, PITPROPS)[0]
-    assert certificate.value == pytest.approx(PITPROPS_OPTIMA[k - 1], abs=1e-6)
-    assert certificate.gap <= 1e-3
-    assert certificate.cardinality == k
-    assert certificate.upper_bound == pytest.approx(min(b.value for b in certificate.bounds), rel=1e-12)
-
-
-@pytest.mark.parametrize("rule", ["projection", "orthogonalized", "schur"])
-def test_each_component_is_certified_on_the_matrix_that_it_came_from(rule):
-    model = GPower(3, cardinality=4, covariance="precomputed", deflation=rule).fit(PITPROPS)
-    operator, certificates = as_operator(PITPROPS, covariance=True)[0], certify(model, PITPROPS)
-    for j in np.argsort(model.extraction_order_):
-        z, left = model.components_[j], operator.gram(np.arange(13))
-        assert certificates[j].value == pytest.approx(z @ left @ z)
-        assert certificates[j].value == pytest.approx(model.objective_[j])
-        assert certificates[j].upper_bound >= find_best_variance(left, 4) * (1 - 1e-12)
-        assert certificates[j].gap < 0.01
-        operator = DEFLATION_RULES[rule].remove(operator, z)
-
-
 def test_a_poor_component_has_a_low_ratio_and_its_bound_holds():
-    z = np.zeros(13)
-    z[[3, 4, 10]] = 3**-0.5
+    z = np.isin(np.arange(13), [3, 4, 10]) / np.sqrt(3)
     certificate = certify(z, PITPROPS, covariance="precomputed")[0]
     best = find_best_variance(PITPROPS, 3)
     assert certificate.value < 0.7 * best
     assert not certificate.optimal
     assert best <= certificate.upper_bound <= 1.01 * best
+    assert certificate.upper_bound == pytest.approx(min(bound.value for bound in certificate.bounds), rel=1e-12)
     assert certificate.ratio == pytest.approx(certificate.value / certificate.upper_bound)
     assert "not within the tolerance" in str(certificate)
     assert str(certificate).startswith("3 variables: ")
@@ -111,15 +81,10 @@ def test_data_sparse_data_and_their_covariance_agree():
     X[np.abs(X) < 0.5] = 0
     A = X - X.mean(axis=0)
     z = GPower(1, cardinality=4).fit(X).components_
-    values = [
-        certify(z, X)[0],
-        certify(z, sp.csr_array(X))[0],
-        certify(z, X.astype(np.float32))[0],
-        certify(z, A.T @ A, covariance="precomputed")[0],
-    ]
     best = find_best_variance(A.T @ A, 4)
-    for certificate in values:
-        assert certificate.value == pytest.approx(values[0].value, rel=1e-5)
+    found = [certify(z, table)[0] for table in (X, sp.csr_array(X), X.astype(np.float32))]
+    for certificate in [*found, certify(z, A.T @ A, covariance="precomputed")[0]]:
+        assert certificate.value == pytest.approx(found[0].value, rel=1e-5)
         assert best * (1 - 1e-5) <= certificate.upper_bound <= best * 1.01
 
 
@@ -167,17 +132,15 @@ def test_scaling_and_weights_of_the_fit_are_those_of_the_certificate():
 def test_the_l0_penalty_is_certified_too(seed):
     X = gaussian(20, 10, random_state=seed)
     model = GPower(2, gamma=0.3, deflation="projection").fit(X)
-    A = X - X.mean(axis=0)
-    S = A.T @ A
-    found = certify(model, X)
+    found, operator = certify(model, X), as_operator(X)[0]
     for j in np.argsort(model.extraction_order_):
-        certificate, gamma = found[j], model.gamma_[j]
+        certificate, gamma, S = found[j], model.gamma_[j], operator.gram(np.arange(10))
         best = max(find_best_variance(S, k) - gamma * k for k in range(1, 11))
         assert certificate.gamma == gamma
         assert certificate.objective == pytest.approx(model.objective_[j], rel=1e-6)
         assert certificate.objective_bound >= best * (1 - 1e-12)
         assert certificate.objective_gap < 0.3
-        S = deflated(S, model.components_[j])
+        operator = DEFLATION_RULES["projection"].remove(operator, model.components_[j])
 
 
 def test_a_strong_factor_makes_the_penalized_solution_provably_the_best():
@@ -194,19 +157,11 @@ def test_without_time_the_cheapest_bound_is_still_there():
 
 
 @pytest.mark.parametrize("call", [1, 7])
-def test_ctrl_c_returns_the_bounds_so_far(monkeypatch, call):
+def test_ctrl_c_returns_the_bounds_so_far(interrupt, call):
     X = gaussian(20, 25, random_state=0)
     model = GPower(2, cardinality=6).fit(X)
     whole = certify(model, X)
-    evaluate, calls = RowDual.evaluate, []
-
-    def interrupted(self, *arguments):
-        calls.append(arguments)
-        if len(calls) == call:
-            signal.raise_signal(signal.SIGINT)
-        return evaluate(self, *arguments)
-
-    monkeypatch.setattr(RowDual, "evaluate", interrupted)
+    calls = interrupt(RowDual, "evaluate", call)
     first, second = certify(model, X)
     assert len(calls) == call
     assert whole[0].upper_bound <= first.upper_bound < np.inf
@@ -236,6 +191,15 @@ def test_a_zero_component_is_far_from_everything():
         ((np.ones(3), np.array([[1, 2, 0], [0, 1, 0], [0, 0, 1.0]])), {"covariance": "precomputed"}, "not symmetric"),
         ((np.ones(2), np.array([[1, np.nan], [0, 1.0]])), {}, "NaN"),
         ((np.ones(13), PITPROPS), {"covariance": "cov"}, "covariance='cov' is not known"),
+        (("abc", PITPROPS), {"covariance": "precomputed"}, "has no loadings; pass a fitted model or an array"),
+        ((object(), PITPROPS), {"covariance": "precomputed"}, "has no loadings"),
+        ((["a"] * 13, PITPROPS), {"covariance": "precomputed"}, "has no loadings"),
+        ((GPower(2), PITPROPS), {"covariance": "precomputed"}, "This GPower instance is not fitted yet"),
+        (
+            (np.eye(1, 3), np.ones((5, 3))),
+            {"sample_weight": ["a"] * 5},
+            r"sample_weight=\['a', .* does not hold numbers",
+        ),
         ((np.ones(13), PITPROPS), {"covariance": "precomputed", "tol": -1}, "tol=-1"),
         ((np.ones(13), PITPROPS), {"covariance": "precomputed", "deflation": "hotelling"}, "deflation='hotelling'"),
         ((np.ones(2), sp.eye_array(2).tocsr()), {"covariance": "precomputed"}, "takes a dense matrix"),
@@ -289,10 +253,7 @@ class TestEstimator:
         np.testing.assert_allclose(model.optimality_ratio_, model.objective_ / model.upper_bound_, rtol=1e-9)
         assert np.all(model.upper_bound_ >= model.objective_ * (1 - 1e-9))
         assert model.optimality_ratio_.min() > 0.999
-
-    def test_nothing_is_proven_unless_asked(self):
-        model = GPower(1, cardinality=5, covariance="precomputed").fit(load_pitprops().correlation)
-        assert not hasattr(model, "upper_bound_")
+        assert not hasattr(GPower(6, cardinality=3).fit(X), "upper_bound_")
 
     def test_a_stream_is_certified_as_the_whole(self):
         X = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
@@ -315,48 +276,22 @@ class TestEstimator:
             model = GPower(1, cardinality=1, certify=True).fit(np.ones((5, 3)))
         np.testing.assert_array_equal(model.optimality_ratio_, [1.0])
 
-    @pytest.mark.parametrize(
-        ("options", "sentence"),
-        [
-            ({"certify": "yes"}, "certify='yes'"),
-            ({"certify": True, "variance": "l1"}, "certify=True excludes variance='l1'"),
-        ],
-    )
-    def test_models_that_cannot_be_certified_are_refused_before_the_fit(self, options, sentence):
-        with pytest.raises(ValueError, match=sentence):
-            GPower(1, **options).fit(np.eye(4))
+    def test_models_that_cannot_be_certified_are_refused_before_the_fit(self):
+        with pytest.raises(ValueError, match="certify='yes'"):
+            GPower(1, certify="yes").fit(np.eye(4))
+        with pytest.raises(ValueError, match="certify=True excludes variance='l1'"):
+            GPower(1, certify=True, variance="l1").fit(np.eye(4))
 
 
-def test_a_pipeline_is_certified_as_its_model_on_the_transformed_data():
+def test_the_total_of_a_pipeline_is_that_of_its_model_on_the_transformed_data():
     X = np.random.default_rng(0).standard_normal((30, 6)) * np.arange(1, 7)
     pipeline = make_pipeline(StandardScaler(), GPower(2, cardinality=2)).fit(X)
-    scaled = StandardScaler().fit_transform(X)
-    for single, whole in zip(certify(pipeline, X), certify(pipeline[-1], scaled), strict=True):
-        assert (single.value, single.upper_bound) == (whole.value, whole.upper_bound)
-    total, expected = certify_total(pipeline, X), certify_total(pipeline[-1], scaled)
+    total, expected = certify_total(pipeline, X), certify_total(pipeline[-1], StandardScaler().fit_transform(X))
     assert (total.value, total.upper_bound) == (expected.value, expected.upper_bound)
 
 
-def test_objects_without_loadings_are_refused():
-    with pytest.raises(NotFittedError, match="This GPower instance is not fitted yet"):
-        certify(GPower(2), PITPROPS, covariance="precomputed")
-    for model in ("abc", object(), ["a"] * 13):
-        with pytest.raises(ValueError, match="has no loadings; pass a fitted model or an array"):
-            certify(model, PITPROPS, covariance="precomputed")
-
-
-def test_weights_that_are_not_numbers_are_refused():
-    X = gaussian(5, 3, random_state=0)
-    with pytest.raises(
-        ValueError, match=r"sample_weight=\['a', .* does not hold numbers; give one non-negative number"
-    ):
-        certify(np.eye(3)[:1], X, sample_weight=["a"] * 5)
-    with pytest.raises(ValueError, match=r"sample_weight=.* does not hold numbers"):
-        GPower(1).fit(X, sample_weight=["a"] * 5)
-
-
 @pytest.mark.parametrize("deflation", ["schur", "projection", "orthogonalized"])
-@pytest.mark.parametrize("seed", seeds(range(40), fast=4))
+@pytest.mark.parametrize("seed", range(4))
 def test_loadings_on_columns_of_zeros_explain_nothing(seed, deflation):
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((rng.integers(2, 9), 9))
@@ -416,12 +351,9 @@ def test_no_support_is_worse_than_any_support():
 def test_data_are_centred_again_if_any_mean_is_not_zero():
     X = np.random.default_rng(0).standard_normal((20, 4)) + [0.0, 3.0, -2.0, 1.0]
     X[:, 0] -= X[:, 0].mean()
-    A = X - X.mean(axis=0)
-    mean = np.where(np.arange(4) == 0, 0.0, X.mean(axis=0))
-    model = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=mean)
-    assert certify(model, X)[0].value == pytest.approx(A[:, 1] @ A[:, 1])
-    uncentred = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=np.zeros(4))
-    assert certify(uncentred, X)[0].value == pytest.approx(X[:, 1] @ X[:, 1])
+    for mean in (np.where(np.arange(4) == 0, 0.0, X.mean(axis=0)), np.zeros(4)):
+        model = SimpleNamespace(components_=np.eye(1, 4, 1), mean_=mean)
+        assert certify(model, X)[0].value == pytest.approx(np.sum((X[:, 1] - mean[1]) ** 2))
 
 
 def test_the_bound_by_eigenvalues_is_not_below_the_exact_sum_of_the_largest():

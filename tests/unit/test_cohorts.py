@@ -15,6 +15,7 @@ from experiments.journee2010 import cohorts, genes
 from experiments.journee2010.arrayexpress import read_arrayexpress
 from experiments.journee2010.downloads import cache_folder, fetch_file
 from experiments.journee2010.nki import read_nki
+from tests.tables import assert_table
 
 from gpower.datasets import Table, TableError
 
@@ -75,78 +76,77 @@ def archive(monkeypatch):
 
 
 class TestCache:
-    def test_a_file_is_downloaded_once_with_its_checksum(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        paths = [fetch_file(f"{archive.url}/table.txt", folder=tmp_path) for _ in range(2)]
-        assert paths[0] == paths[1] == tmp_path / "table.txt"
-        assert paths[0].read_bytes() == b"1 2 3"
-        assert len(archive.asked) == 1
-        digest = hashlib.sha256(b"1 2 3").hexdigest()
-        assert (tmp_path / "table.txt.sha256").read_text() == f"{digest}  table.txt\n"
-        assert not (tmp_path / "table.txt.part").exists()
+    FIRST, SECOND = bytes(range(256)) * 8000, b"b" * 2_000_000
 
-    def test_a_damaged_file_is_fetched_again(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        path = fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
-        path.write_bytes(b"damaged")
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"1 2 3"
+    @pytest.fixture
+    def fetch(self, archive, tmp_path):
+        """Return a function that fetches a file, which the server has, and returns what it contains."""
+        archive.files["/table.bin"] = self.FIRST
+        return lambda **options: fetch_file(f"{archive.url}/table.bin", folder=tmp_path, **options).read_bytes()
+
+    def test_a_file_is_downloaded_once_with_its_checksum(self, archive, fetch, tmp_path):
+        assert fetch() == fetch() == (tmp_path / "table.bin").read_bytes() == self.FIRST
+        assert len(archive.asked) == 1
+        digest = hashlib.sha256(self.FIRST).hexdigest()
+        assert (tmp_path / "table.bin.sha256").read_text() == f"{digest}  table.bin\n"
+        assert not (tmp_path / "table.bin.part").exists()
+        (tmp_path / "table.bin").write_bytes(b"damaged")
+        assert fetch() == self.FIRST
         assert len(archive.asked) == 2
 
-    def test_another_file_than_before_is_refused(self, archive, tmp_path):
-        archive.files["/table.txt"] = b"1 2 3"
-        fetch_file(f"{archive.url}/table.txt", folder=tmp_path).unlink()
-        archive.files["/table.txt"] = b"4 5 6"
-        with pytest.raises(OSError, match=r"is not the file it was: its SHA-256 differs.*delete table.txt.sha256"):
-            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
-        (tmp_path / "table.txt.sha256").unlink()
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"4 5 6"
+    def test_another_file_than_before_is_refused(self, archive, fetch, tmp_path):
+        fetch()
+        (tmp_path / "table.bin").unlink()
+        archive.files["/table.bin"] = self.SECOND
+        with pytest.raises(OSError, match=r"is not the file it was: its SHA-256 differs.*delete table.bin.sha256"):
+            fetch()
+        (tmp_path / "table.bin.sha256").unlink()
+        assert fetch() == self.SECOND
 
-    def test_a_broken_transfer_is_continued(self, archive, tmp_path):
-        body = bytes(range(256)) * 8000
-        archive.files["/large.bin"], archive.breaks = body, True
-        with pytest.raises(OSError, match=r"large.bin could not be fetched \(\w+\).*what has arrived so far is kept"):
-            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
-        arrived = (tmp_path / "large.bin.part").stat().st_size
-        assert 0 < arrived <= len(body) // 2
+    def test_a_broken_transfer_is_continued(self, archive, fetch, tmp_path):
+        archive.breaks = True
+        with pytest.raises(OSError, match=r"table.bin could not be fetched \(\w+\).*what has arrived so far is kept"):
+            fetch()
+        arrived, size = (tmp_path / "table.bin.part").stat().st_size, len(self.FIRST)
+        assert 0 < arrived <= size // 2
         seen = []
-        path = fetch_file(f"{archive.url}/large.bin", folder=tmp_path, progress=lambda *step: seen.append(step))
-        assert path.read_bytes() == body
-        assert archive.asked[-1] == ("/large.bin", f"bytes={arrived}-")
-        assert seen[-1] == (len(body), len(body))
+        assert fetch(progress=lambda *step: seen.append(step)) == self.FIRST
+        assert archive.asked[-1] == ("/table.bin", f"bytes={arrived}-")
+        assert seen[-1] == (size, size)
         assert seen[0][0] > arrived
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["large.bin", "large.bin.sha256"]
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["table.bin", "table.bin.sha256"]
 
     @pytest.mark.parametrize("names_versions", [True, False])
-    def test_halves_of_different_files_are_not_joined(self, archive, tmp_path, names_versions):
-        archive.files["/large.bin"], archive.breaks, archive.names_versions = b"a" * 2_000_000, True, names_versions
+    def test_halves_of_different_files_are_not_joined(self, archive, fetch, names_versions):
+        archive.breaks, archive.names_versions = True, names_versions
         with pytest.raises(OSError, match="could not be fetched"):
-            fetch_file(f"{archive.url}/large.bin", folder=tmp_path)
-        archive.files["/large.bin"] = b"b" * 2_000_000
-        assert fetch_file(f"{archive.url}/large.bin", folder=tmp_path).read_bytes() == b"b" * 2_000_000
+            fetch()
+        archive.files["/table.bin"] = self.SECOND
+        assert fetch() == self.SECOND
 
-    def test_a_part_that_is_already_whole_is_fetched_again(self, archive, tmp_path):
-        archive.files["/table.txt"] = body = b"1 2 3"
-        (tmp_path / "table.txt.part").write_bytes(body)
-        (tmp_path / "table.txt.part.version").write_text(f'"{hashlib.sha256(body).hexdigest()}"')
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == body
-        assert [asked for _, asked in archive.asked] == ["bytes=5-", None]
+    def test_a_part_that_is_already_whole_is_fetched_again(self, archive, fetch, tmp_path):
+        (tmp_path / "table.bin.part").write_bytes(self.FIRST)
+        (tmp_path / "table.bin.part.version").write_text(f'"{hashlib.sha256(self.FIRST).hexdigest()}"')
+        assert fetch() == self.FIRST
+        assert [asked for _, asked in archive.asked] == [f"bytes={len(self.FIRST)}-", None]
 
-    def test_a_file_that_the_archive_lacks_is_named(self, archive, tmp_path):
-        with pytest.raises(OSError, match=r"absent.txt: the archive answers 404 Not Found"):
-            fetch_file(f"{archive.url}/absent.txt", folder=tmp_path)
+    def test_a_file_that_the_archive_lacks_is_named(self, archive, fetch, tmp_path):
+        del archive.files["/table.bin"]
+        with pytest.raises(OSError, match=r"table.bin: the archive answers 404 Not Found"):
+            fetch()
         assert list(tmp_path.iterdir()) == []
 
-    def test_without_a_network_the_place_for_the_file_is_named(self, archive, tmp_path):
+    def test_without_a_network_the_place_for_the_file_is_named(self, archive, fetch):
         archive.shutdown()
         archive.server_close()
-        with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.txt;"):
-            fetch_file(f"{archive.url}/table.txt", folder=tmp_path)
+        with pytest.raises(OSError, match=r"Without a network, get the file elsewhere and put it at .*table.bin;"):
+            fetch()
 
-    def test_a_file_put_there_by_hand_is_used(self, archive, tmp_path):
-        (tmp_path / "table.txt").write_bytes(b"by hand")
-        assert fetch_file(f"{archive.url}/table.txt", folder=tmp_path).read_bytes() == b"by hand"
+    def test_a_file_put_there_by_hand_is_used(self, archive, fetch, tmp_path):
+        (tmp_path / "table.bin").write_bytes(b"by hand")
+        assert fetch() == b"by hand"
         assert archive.asked == []
-        assert (tmp_path / "table.txt.sha256").exists()
+        assert (tmp_path / "table.bin.sha256").exists()
 
     def test_the_missing_package_is_named(self, monkeypatch, tmp_path):
         monkeypatch.setitem(sys.modules, "pooch", None)
@@ -174,17 +174,12 @@ class TestCohorts:
 
     @pytest.mark.parametrize("fetch", [cohorts.fetch_wang, cohorts.fetch_sotiriou])
     def test_series_of_geo_are_tables_of_genes(self, geo, tmp_path, fetch):
-        cohort = fetch(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[6], [7]])
-        assert cohort.feature_names == ("TP53",)
-        assert cohort.sample_names == ("GSM1", "GSM2")
-        fetch(folder=tmp_path)
+        for _ in range(2):
+            assert_table(fetch(folder=tmp_path), ("TP53",), ("GSM1", "GSM2"), [[6], [7]])
         assert len(geo.asked) == 2
 
-    def test_geo_without_a_platform_has_probes(self, geo, tmp_path):
+    def test_a_series_without_a_platform_has_probes_and_needs_an_accession(self, geo, tmp_path):
         assert cohorts.fetch_geo_series("GSE2034", folder=tmp_path).feature_names == ("1_at", "2_at")
-
-    def test_what_is_no_accession_is_refused(self, tmp_path):
         with pytest.raises(ValueError, match="'2034' is not an accession of GEO; write it as GSE2034"):
             cohorts.fetch_geo_series("2034", folder=tmp_path)
 
@@ -192,9 +187,7 @@ class TestCohorts:
         monkeypatch.setattr(cohorts, "_NKI", f"{archive.url}/ZipFiles295Samples.zip")
         table = "\t\tSample 4\t\t\t\t\nSubstance\tGene\tLog Ratio\tE\tP\tI\tF\nP1\tTP53\t0.5\t0\t0\t0\t1\n"
         archive.files["/ZipFiles295Samples.zip"] = zipped({"Table_NKI_295_1.txt": table})
-        cohort = cohorts.fetch_vijver(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[0.5]])
-        assert (cohort.feature_names, cohort.sample_names) == (("TP53",), ("Sample 4",))
+        assert_table(cohorts.fetch_vijver(folder=tmp_path), ("TP53",), ("Sample 4",), [[0.5]])
 
     def test_an_experiment_of_arrayexpress_is_a_table_of_genes(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
@@ -207,9 +200,7 @@ class TestCohorts:
             "/files/A-TEST-1/A-TEST-1.adf.txt": b"Reporter Name\tReporter Database Entry [hugo]\nR1\tTP53\nR2\tMDM2\n",
             "/files/E-UCON-1/E-UCON-1.processed.1.zip": zipped({"readme.txt": "x", "data.txt": matrix}),
         }
-        cohort = cohorts.fetch_naderi(folder=tmp_path)
-        np.testing.assert_array_equal(cohort.X, [[3, 1], [4, 2]])
-        assert cohort.feature_names == ("MDM2", "TP53")
+        assert_table(cohorts.fetch_naderi(folder=tmp_path), ("MDM2", "TP53"), ("s1", "s2"), [[3, 1], [4, 2]])
 
     def test_an_experiment_without_processed_data(self, archive, monkeypatch, tmp_path):
         monkeypatch.setattr(cohorts, "_BIOSTUDIES", archive.url)
@@ -255,11 +246,9 @@ class TestArrayExpress:
     def test_probes_and_genes(self, write):
         path = write("m.txt", MATRIX)
         probes = read_arrayexpress(path, value="log ratio")
-        np.testing.assert_array_equal(probes.X, [[0.5, 1.5, 2], [-1, np.nan, 3]])
-        assert (probes.feature_names, probes.sample_names) == (("R1", "R2", "R3"), ("s1", "s2"))
+        assert_table(probes, ("R1", "R2", "R3"), ("s1", "s2"), [[0.5, 1.5, 2], [-1, np.nan, 3]])
         genes = read_arrayexpress(path, value="log ratio", design=write("d.adf.txt", DESIGN))
-        np.testing.assert_array_equal(genes.X, [[1], [-1]])
-        assert genes.feature_names == ("TP53",)
+        assert_table(genes, ("TP53",), ("s1", "s2"), [[1], [-1]])
 
     @pytest.mark.parametrize(
         ("text", "value", "message"),
@@ -305,22 +294,20 @@ class TestNki:
 
     def test_tables_are_joined(self, archive):
         path = archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND)
-        probes = read_nki(path, collapse=False)
-        np.testing.assert_array_equal(probes.X, [[0.1, 1, 0.3], [0.2, 1, np.nan], [0.5, 1, -0.5]])
-        assert probes.sample_names == ("Sample 4", "Sample 6", "Sample 7")
-        genes = read_nki(path)
-        np.testing.assert_allclose(genes.X, [[0.2], [0.2], [0.0]], atol=1e-15)
-        assert genes.feature_names == ("TP53",)
+        probes, samples = read_nki(path, collapse=False), ("Sample 4", "Sample 6", "Sample 7")
+        assert_table(probes, ("P1", "P2", "P3"), samples, [[0.1, 1, 0.3], [0.2, 1, np.nan], [0.5, 1, -0.5]])
+        assert_table(read_nki(path), ("TP53",), samples, [[0.2], [0.2], [0.0]])
 
     def test_malformed_archives_are_refused(self, archive, tmp_path):
-        with pytest.raises(TableError, match=r"Table_NKI_295_2.txt: its probes are not those of Table_NKI_295_1.txt"):
-            read_nki(archive(Table_NKI_295_1=self.FIRST, Table_NKI_295_2=self.SECOND.replace("P3", "P9")))
-        with pytest.raises(TableError, match=r"holds no table of samples, but Readme.txt"):
-            read_nki(archive())
-        with pytest.raises(TableError, match=r"NKI_1.txt: line 3 has 3 cells where 12 are expected"):
-            read_nki(archive(NKI_1="\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"))
-        with pytest.raises(TableError, match="line 2 begins with x, y in place of Substance, Gene"):
-            read_nki(archive(NKI_1="\t\ta\nx\ty\n"))
+        short = "\t\ta\t\t\t\t\tb\nSubstance\tGene\nP1\tTP53\t0.1\n"
+        for tables, message in (
+            ({"NKI_1": self.FIRST, "NKI_2": self.SECOND.replace("P3", "P9")}, "NKI_2.txt: its probes are not .* NKI_1"),
+            ({}, "holds no table of samples, but Readme.txt"),
+            ({"NKI_1": short}, "NKI_1.txt: line 3 has 3 cells where 12 are expected"),
+            ({"NKI_1": "\t\ta\nx\ty\n"}, "line 2 begins with x, y in place of Substance, Gene"),
+        ):
+            with pytest.raises(TableError, match=message):
+                read_nki(archive(**tables))
         with pytest.raises(TableError, match="there is no such file"):
             read_nki(tmp_path / "absent.zip")
         path = archive(NKI_1=self.FIRST)

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import re
 import subprocess
 import sys
 import zipfile
@@ -48,6 +49,14 @@ def npy_bytes(array):
     return stream.getvalue()
 
 
+def damage(path, **arrays):
+    """Replace arrays of an archive; those that are None are left out."""
+    content = members(path) | {
+        f"{name}.npy": array if array is None else npy_bytes(array) for name, array in arrays.items()
+    }
+    pack(path, {name: data for name, data in content.items() if data is not None})
+
+
 def header_of(shape, descr="<f8"):
     stream = io.BytesIO()
     np.lib.format.write_array_header_1_0(stream, {"descr": descr, "fortran_order": False, "shape": shape})
@@ -59,7 +68,7 @@ class TestMatrixMarket:
 
     HEADER = b"%%MatrixMarket matrix coordinate real general\n"
 
-    @pytest.mark.parametrize("matrix", [COUNTS, X], ids=["sparse", "dense"])
+    @pytest.mark.parametrize("matrix", [COUNTS[:5], X[:4]], ids=["sparse", "dense"])
     def test_every_truncation_is_refused(self, tmp_path, matrix):
         path = tmp_path / "x.mtx"
         scipy.io.mmwrite(path, matrix)
@@ -67,7 +76,7 @@ class TestMatrixMarket:
         np.testing.assert_array_equal(read_table(path).X.shape, matrix.shape)
         for end in range(1, len(whole) - 1):
             path.write_bytes(whole[:end])
-            last_digits = whole[end:].strip().translate(None, b"Ee-.").isdigit() and b"\n" not in whole[end:].strip()
+            last_digits = re.fullmatch(rb"[0-9Ee.-]+\s*", whole[end:])
             with suppress(TableError) if last_digits else pytest.raises(TableError, match=r"x\.mtx"):
                 read_table(path)
 
@@ -109,18 +118,15 @@ class TestSparseArchives:
     def test_an_index_out_of_range_is_refused(self, tmp_path, kind, index):
         path = tmp_path / "x.npz"
         sp.save_npz(path, COUNTS.asformat(kind))
-        content = members(path)
-        name = "row.npy" if kind == "coo" else "indices.npy"
-        indices = np.load(io.BytesIO(content[name])).copy()
-        indices[0] = index
-        pack(path, content | {name: npy_bytes(indices)})
+        name = "row" if kind == "coo" else "indices"
+        damage(path, **{name: np.where(np.arange(len(np.load(path)[name])) == 0, index, np.load(path)[name])})
         with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
             read_table(path)
 
     def test_pointers_beyond_the_entries_are_refused(self, tmp_path):
         path = tmp_path / "x.npz"
         sp.save_npz(path, COUNTS)
-        pack(path, members(path) | {"indptr.npy": npy_bytes(np.full(13, 10**6))})
+        damage(path, indptr=np.full(13, 10**6))
         with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix"):
             read_table(path)
 
@@ -172,12 +178,15 @@ import resource
 from gpower.io.stores.open import open_source
 from gpower.io.stores.matrix_source import read_source_block
 from gpower._utils.memory import get_free_memory
-resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), used + (1 << 28)))
+print(get_free_memory() <= 1 << 28)
 source = open_source({str(path)!r})
-print(source.shape, read_source_block(source, 999_990, 1_000_000).shape, get_free_memory() < 4 << 30)
+print(source.shape, read_source_block(source, 999_990, 1_000_000).shape)
 """
         result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert result.stdout.strip() == "(1000000, 2000) (10, 2000) True", result.stderr
+        assert result.stdout == "True\n(1000000, 2000) (10, 2000)\n", result.stderr
+        assert get_free_memory() > 0
 
 
 class TestText:
@@ -278,8 +287,7 @@ class TestOurOwn:
 
     @pytest.mark.parametrize("name", ["__init__", "transform", "__dict__", "_restore", "fit", "components_:x"])
     def test_an_archive_that_would_overwrite_an_attribute_is_refused(self, model, name):
-        content = members(model)
-        pack(model, content | {f"{name}.npy": content["mean_.npy"]})
+        damage(model, **{name: np.zeros(6)})
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
             GPower.load(model)
 
@@ -288,9 +296,7 @@ class TestOurOwn:
     )
     @pytest.mark.parametrize("other", [np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None], ids=str)
     def test_shapes_and_kinds_are_checked(self, model, name, other):
-        content = members(model)
-        content.pop(f"{name}.npy")
-        pack(model, content if other is None else content | {f"{name}.npy": npy_bytes(other)})
+        damage(model, **{name: other})
         with pytest.raises(ModelFileError, match=rf"is damaged: .*{name}"):
             GPower.load(model)
 
@@ -300,30 +306,26 @@ class TestOurOwn:
         ids=str,
     )
     def test_headers_are_checked(self, model, change):
-        content = members(model)
-        header = json.loads(np.load(io.BytesIO(content["header.npy"])).tobytes()) | change
-        content["header.npy"] = npy_bytes(np.frombuffer(json.dumps(header).encode(), np.uint8))
-        pack(model, content)
+        header = json.loads(np.load(model)["header"].tobytes()) | change
+        damage(model, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
         with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
             GPower.load(model)
 
     def test_a_deeply_nested_header_is_refused(self, model):
-        deep = npy_bytes(np.frombuffer(b"[" * 200_000, np.uint8))
-        pack(model, members(model) | {"header.npy": deep})
+        damage(model, header=np.frombuffer(b"[" * 200_000, np.uint8))
         with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
             GPower.load(model)
 
     @pytest.mark.parametrize("name", ["header", "gamma_", "converged_", "notes_"])
     def test_whatever_is_missing_is_named(self, model, name):
-        pack(model, {each: data for each, data in members(model).items() if each != f"{name}.npy"})
+        damage(model, **{name: None})
         with pytest.raises(ModelFileError, match=rf"model\.npz' is .*it has no {name}"):
             GPower.load(model)
 
     def test_a_cross_validated_model_without_its_choice(self, tmp_path):
         path = tmp_path / "cv.npz"
         GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path)
-        content = members(path)
-        pack(path, {name: data for name, data in content.items() if not name.startswith("best_params_")})
+        damage(path, **{name: None for name in np.load(path) if name.startswith("best_params_")})
         with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it has no best_params_:"):
             GPowerCV.load(path)
 
@@ -342,8 +344,7 @@ class TestOurOwn:
     def test_paths_are_checked(self, tmp_path, name, other):
         path = tmp_path / "path.npz"
         sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save(path)
-        assert len(SparsityPath.load(path)) == 3
-        pack(path, members(path) | {f"{name}.npy": npy_bytes(other)})
+        damage(path, **{name: other})
         with pytest.raises(ModelFileError, match=r"path\.npz' is damaged"):
             SparsityPath.load(path)
 
@@ -361,31 +362,14 @@ class TestOurOwn:
     def test_checkpoints_are_checked(self, tmp_path, name, other):
         path = tmp_path / "fit.npz"
         GPower(2, cardinality=3, checkpoint=path).fit(X)
-        content = members(path)
-        content.pop(f"{name}.npy")
-        pack(path, content if other is None else content | {f"{name}.npy": npy_bytes(other)})
+        damage(path, **{name: other})
         with pytest.raises(ModelFileError, match=r"fit\.npz' is damaged"):
             GPower(2, cardinality=3, checkpoint=path, resume=True).fit(X)
 
 
-def test_free_memory_respects_the_limit_of_the_process():
-    code = """
-import resource
-from gpower._utils.memory import get_free_memory
-import numpy
-used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
-resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 28), used + (1 << 28)))
-print(get_free_memory() <= 1 << 28)
-"""
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "True\n"
-    assert get_free_memory() > 0
-
-
 def test_an_archive_is_its_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", a=X, b=np.asfortranarray(X), c=np.array(["é", "b"]), d=np.float64(2), e=X[:0])
-    found = read_npz(tmp_path / "x.npz")
-    for name, expected in np.load(tmp_path / "x.npz").items():
-        np.testing.assert_array_equal(found[name], expected)
+    np.testing.assert_equal(read_npz(tmp_path / "x.npz"), dict(np.load(tmp_path / "x.npz")))
 
 
 @pytest.mark.parametrize(
@@ -480,10 +464,11 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
     def test_zero_columns_are_not_scored(self, monkeypatch):
         A = np.zeros((8, 4000))
         A[:, ::2] = np.random.default_rng(0).standard_normal((8, 2000))
-        scored, name = [], "_sum_excess_correlations"
-        compute = getattr(column_screening, name)
+        scored, compute = [], column_screening._sum_excess_correlations
         monkeypatch.setattr(
-            column_screening, name, lambda A, idx, *rest: scored.append(len(idx)) or compute(A, idx, *rest)
+            column_screening,
+            "_sum_excess_correlations",
+            lambda A, idx, *rest: scored.append(len(idx)) or compute(A, idx, *rest),
         )
         columns = column_screening.screen_columns(as_operator(A)[0], 0.5, np.ones(4000, bool), 10)
         assert scored == [2000]
@@ -504,19 +489,16 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
         with pytest.raises(StoreError, match=message), pytest.warns(UserWarning, match="are not stored"):
             open_source(tmp_path / "x.h5ad")
 
-    @pytest.mark.parametrize("transpose", [False, True])
-    def test_the_free_memory_is_compared_too(self, tmp_path, monkeypatch, transpose):
+    def test_the_free_memory_is_compared_too(self, tmp_path, monkeypatch):
         self.write_npz(tmp_path / "x.npz")
-        content = members(tmp_path / "x.npz")
-        pack(tmp_path / "x.npz", content | {"shape.npy": npy_bytes(np.array([2, 10_000_000]))})
+        damage(tmp_path / "x.npz", shape=np.array([2, 10_000_000]))
         monkeypatch.setattr("gpower.io.stores.matrix_source._MAX_EXPANSION", 1e12)
-        assert read_table(tmp_path / "x.npz", transpose=transpose).X.nnz == 2
+        assert read_table(tmp_path / "x.npz").X.nnz == 2
         monkeypatch.setattr("gpower.io.stores.matrix_source.get_free_memory", lambda: 10**9)
-        if transpose:  # many samples take less memory than many variables
-            assert read_table(tmp_path / "x.npz", transpose=True).X.nnz == 2
-        else:
-            with pytest.raises(TableError, match=r"need at least 2 GB of memory, and 1 GB are free"):
-                read_table(tmp_path / "x.npz")
+        with pytest.raises(TableError, match=r"need at least 2 GB of memory, and 1 GB are free"):
+            read_table(tmp_path / "x.npz")
+        transposed = read_table(tmp_path / "x.npz", transpose=True)  # many samples take less memory than variables
+        assert transposed.X.nnz == 2
 
     def test_a_large_sparse_matrix_is_not_refused(self, tmp_path):
         rng = np.random.default_rng(0)

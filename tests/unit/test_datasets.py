@@ -1,5 +1,7 @@
 """The bundled tables and the synthetic problems, including those of benchmarks and tests."""
 
+from itertools import chain
+
 import numpy as np
 import pytest
 from benchmarks.datasets import factor_model
@@ -7,40 +9,43 @@ from benchmarks.datasets import factor_model
 from gpower.datasets import expression_cohort, gaussian, load_pitprops, load_planted_expression
 
 
-class TestPitprops:
-    def test_is_a_correlation_matrix(self):
-        pitprops = load_pitprops()
-        R = pitprops.correlation
-        assert R.shape == (13, 13)
-        assert len(pitprops.feature_names) == 13
-        assert pitprops.n_samples == 180
-        np.testing.assert_array_equal(R, R.T)
-        np.testing.assert_array_equal(np.diag(R), 1)
-        assert np.linalg.eigvalsh(R)[0] > 0
+def test_pitprops_are_a_correlation_matrix():
+    pitprops = load_pitprops()
+    R = pitprops.correlation
+    assert (R.shape, len(pitprops.feature_names), pitprops.n_samples) == ((13, 13), 13, 180)
+    np.testing.assert_array_equal(R, R.T)
+    np.testing.assert_array_equal(np.diag(R), 1)
+    assert np.linalg.eigvalsh(R)[0] > 0
 
 
-class TestPlantedExpression:
-    def test_modules_are_genes_of_the_table(self):
-        bundled = load_planted_expression()
-        assert tuple(bundled.modules) == bundled.active == ("GROWTH", "IMMUNE", "STRESS")
-        assert [len(genes) for genes in bundled.modules.values()] == [8, 6, 5]
-        assert {gene for genes in bundled.modules.values() for gene in genes} < set(bundled.feature_names)
-        assert len(set(bundled.feature_names)) == 150
-        assert len(bundled.sample_names) == 60
-
-    def test_gene_sets_are_the_modules_and_the_other_genes(self):
-        bundled = load_planted_expression()
-        sets = bundled.gene_sets
-        assert list(sets)[:4] == ["GROWTH", "IMMUNE", "STRESS", "QUIET_1"]
-        assert sorted(gene for genes in sets.values() for gene in genes) == sorted(bundled.feature_names)
+def test_gene_sets_of_the_planted_expression_are_the_modules_and_the_other_genes():
+    bundled = load_planted_expression()
+    assert tuple(bundled.modules) == bundled.active == ("GROWTH", "IMMUNE", "STRESS")
+    assert [len(genes) for genes in bundled.modules.values()] == [8, 6, 5]
+    assert list(bundled.gene_sets)[:4] == [*bundled.modules, "QUIET_1"]
+    assert sorted(chain(*bundled.gene_sets.values())) == sorted(bundled.feature_names)
+    assert (len(set(bundled.feature_names)), len(bundled.sample_names)) == (150, 60)
 
 
-def test_gaussian_repeats_and_is_standard():
+def test_gaussian_is_standard():
     X = gaussian(300, 200, random_state=0)
     assert X.shape == (300, 200)
     assert abs(X.mean()) < 0.02
     assert abs(X.std() - 1) < 0.02
-    np.testing.assert_array_equal(X, gaussian(300, 200, random_state=0))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda seed: {"X": gaussian(5, 6, random_state=seed)},
+        lambda seed: vars(expression_cohort(10, 60, random_state=seed)),
+        lambda seed: vars(factor_model(5, 6, seed)),
+    ],
+)
+def test_tables_repeat_from_their_seed(make):
+    first, again, other = (make(seed) for seed in (3, 3, 4))
+    np.testing.assert_equal(again, first)
+    assert np.all(first["X"] != other["X"])
 
 
 class TestFactorModel:
@@ -55,15 +60,6 @@ class TestFactorModel:
         sizes = [np.abs(row[row != 0]).mean() for row in model.loadings]
         np.testing.assert_allclose(sizes, 2 / np.sqrt([1, 2, 3, 4]), rtol=0.05)
 
-    def test_repeats_from_its_seed(self):
-        first, again, other = (factor_model(5, 6, seed).X for seed in (3, 3, 4))
-        np.testing.assert_array_equal(first, again)
-        assert np.all(first != other)
-
-    def test_a_share_above_one_is_refused(self):
-        with pytest.raises(ValueError, match="share is 4; give the share of the variables"):
-            factor_model(5, 6, share=4)
-
 
 class TestExpressionCohort:
     def test_sets_have_measured_and_unmeasured_genes(self):
@@ -72,28 +68,25 @@ class TestExpressionCohort:
         assert (len(cohort.feature_names), len(cohort.sample_names)) == (200, 30)
         assert cohort.active == ("ACTIVE_1", "ACTIVE_2", "ACTIVE_3")
         assert list(cohort.gene_sets)[2:4] == ["ACTIVE_3", "QUIET_1"]
-        for genes in cohort.gene_sets.values():
-            assert len(set(genes)) == 20
-            assert len(set(genes) & set(cohort.feature_names)) == 18
+        for genes in map(set, cohort.gene_sets.values()):
+            assert (len(genes), len(genes & set(cohort.feature_names))) == (20, 18)
 
     def test_genes_of_active_sets_are_correlated_and_others_are_not(self):
         cohort = expression_cohort(300, 300, n_sets=6, n_active=3, leak=0.0, random_state=1)
-        at = {gene: j for j, gene in enumerate(cohort.feature_names)}
-        R = np.abs(np.corrcoef(cohort.X, rowvar=False))
-        mean = {}
-        for name, genes in cohort.gene_sets.items():
-            members = [at[gene] for gene in genes if gene in at]
-            block = R[np.ix_(members, members)]
-            mean[name] = (block.sum() - len(members)) / (len(members) * (len(members) - 1))
-        assert min(mean[name] for name in cohort.active) > 2 * max(mean[n] for n in mean if n not in cohort.active)
+        R = np.abs(np.corrcoef(cohort.X, rowvar=False)) - np.eye(300)
+        members = [np.isin(cohort.feature_names, genes) for genes in cohort.gene_sets.values()]
+        mean = [R[np.ix_(each, each)].mean() for each in members]  # the active sets are the first
+        assert min(mean[:3]) > 2 * max(mean[3:])
 
-    def test_repeats_from_its_seed(self):
-        first, again = (expression_cohort(10, 60, random_state=5) for _ in range(2))
-        np.testing.assert_array_equal(first.X, again.X)
-        assert first.gene_sets == again.gene_sets
 
-    def test_impossible_sizes_are_refused(self):
-        with pytest.raises(ValueError, match="n_active is 9; it must be from 0 to n_sets=8"):
-            expression_cohort(n_sets=8, n_active=9)
-        with pytest.raises(ValueError, match=r"set_size is 300; .* at most n_genes=100"):
-            expression_cohort(10, 100, set_size=300)
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: expression_cohort(n_sets=8, n_active=9), "n_active is 9; it must be from 0 to n_sets=8"),
+        (lambda: expression_cohort(10, 100, set_size=300), r"set_size is 300; .* at most n_genes=100"),
+        (lambda: factor_model(5, 6, share=4), "share is 4; give the share of the variables"),
+    ],
+)
+def test_impossible_sizes_are_refused(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -17,6 +17,7 @@ from gpower.analysis.enrichment import Universe, enrich, random_index
 from gpower.datasets import expression_cohort, load_planted_expression
 
 TWENTY = [f"g{j}" for j in range(20)]
+GENES = st.integers(0, 19)
 
 
 def loadings(*supports, n=20):
@@ -34,10 +35,7 @@ def by_fisher(support, members, n=20):
 
 
 class TestPValues:
-    @given(
-        st.sets(st.integers(0, 19), min_size=1, max_size=19),
-        st.lists(st.sets(st.integers(0, 19), min_size=1), min_size=1, max_size=6),
-    )
+    @given(st.sets(GENES, max_size=19), st.lists(st.sets(GENES, min_size=1), min_size=1, max_size=6))
     def test_agrees_with_fishers_exact_test(self, support, sets):
         gene_sets = {f"S{i}": [TWENTY[j] for j in sorted(members)] for i, members in enumerate(sets)}
         result = enrich(loadings(support), gene_sets, genes=TWENTY)
@@ -80,33 +78,22 @@ def by_hand(p_values):
 
 
 class TestSelection:
-    def test_top_takes_the_largest_absolute_loadings(self):
+    def test_top_takes_the_largest_absolute_loadings_and_no_zero(self):
         Z = np.array([[0.1, -0.9, 0.5, 0.2, -0.05]])
         result = enrich(Z, {"S": ["b"]}, genes=list("abcde"), top=2)
         assert result.n_selected.tolist() == [2]
         assert [result.universe.genes[j] for j in sorted(result.selected.indices)] == ["b", "c"]
 
-    def test_top_takes_no_zero_loading(self):
         assert enrich(loadings([0, 1]), {"S": ["g0"]}, genes=TWENTY, top=5).n_selected.tolist() == [2]
-
-    def test_dense_loadings_need_top(self):
-        pca = PCA(2).fit(np.random.default_rng(0).standard_normal((30, 20)))
-        with pytest.raises(ValueError, match=r"All 20 loadings of every component are non-zero.*top=100"):
-            enrich(pca, {"S": ["g0"]}, genes=TWENTY)
-        assert enrich(pca, {"S": ["g0"]}, genes=TWENTY, top=4).n_selected.tolist() == [4, 4]
 
     def test_model_array_and_frame_agree(self):
         table = load_planted_expression()
         frame = pd.DataFrame(table.X, columns=table.feature_names)
         model = GPower(2, cardinality=(8, 6)).fit(frame)
-        as_csv = pd.DataFrame(model.components_.T, index=table.feature_names)
-        results = [
-            enrich(model, table.gene_sets),
-            enrich(model.components_, table.gene_sets, genes=table.feature_names),
-            enrich(as_csv, table.gene_sets),
-        ]
-        for result in results[1:]:
-            np.testing.assert_array_equal(result.p_values, results[0].p_values)
+        expected = enrich(model.components_, table.gene_sets, genes=table.feature_names)
+        for loadings_with_names in (model, pd.DataFrame(model.components_.T, index=table.feature_names)):
+            found = enrich(loadings_with_names, table.gene_sets)
+            np.testing.assert_array_equal(found.p_values, expected.p_values)
 
     @pytest.mark.parametrize(
         ("options", "message"),
@@ -128,11 +115,17 @@ class TestSelection:
         with pytest.raises(ValueError, match=message):
             enrich(loadings([0]), {"S": ["g0"]}, **({"genes": TWENTY} | options))
 
-    def test_unfitted_models_and_missing_loadings_are_refused(self):
-        with pytest.raises(ValueError, match="The GPower is not fitted; call fit first"):
-            enrich(GPower(2), {"S": ["g0"]}, genes=TWENTY)
-        with pytest.raises(ValueError, match="The loadings contain NaN or infinity; fit the model again without them"):
-            enrich(np.full((1, 20), np.nan), {"S": ["g0"]}, genes=TWENTY)
+    @pytest.mark.parametrize(
+        ("model", "message"),
+        [
+            (GPower(2), "The GPower is not fitted; call fit first"),
+            (np.full((1, 20), np.nan), "The loadings contain NaN or infinity; fit the model again without them"),
+            (np.ones((2, 20)), r"All 20 loadings of every component are non-zero.*top=100"),
+        ],
+    )
+    def test_loadings_that_select_no_variables_are_refused(self, model, message):
+        with pytest.raises(ValueError, match=message):
+            enrich(model, {"S": ["g0"]}, genes=TWENTY)
 
 
 class TestNames:
@@ -144,23 +137,27 @@ class TestNames:
             "2 genes are written in another case in the gene sets (Tp53, C10orf2); case is ignored."
         ]
 
-    def test_repeated_genes_count_once(self):
-        # TP53.1 is what the reader of tables makes of a second TP53.
-        genes = ["TP53", "MDM2", "TP53.1", "tp53", "RB1"]
-        result = enrich(loadings([0, 2, 3], n=5), {"S": ["TP53", "RB1"]}, genes=genes)
-        assert result.universe.genes == ("TP53", "MDM2", "RB1")
-        assert result.n_selected.tolist() == [1]
-        assert result.overlaps.tolist() == [[1]]
-        assert next(result.universe.notes()).startswith("2 variables measure a gene that an earlier one measures")
-
-    def test_a_number_after_a_dot_may_belong_to_the_name(self):
-        assert Universe.from_genes(["NKX2.1", "NKX2.5"], {"S": ["NKX2.1"]}).genes == ("NKX2.1", "NKX2.5")
-
-    def test_variables_without_a_name_are_left_out(self):
-        result = enrich(loadings([0, 1, 2], n=5), {"S": ["A"]}, genes=["A", "", "---", "NA", "B"])
-        assert result.universe.genes == ("A", "B")
-        assert result.n_selected.tolist() == [1]
-        assert next(result.universe.notes()) == "3 of the 5 variables have no gene name and are left out."
+    @pytest.mark.parametrize(
+        ("names", "genes", "gene_of", "note"),
+        [
+            (["TP53", "MDM2", "TP53.1", "tp53", "X"], ("TP53", "MDM2", "X"), [0, 1, 0, 0, 2], "2 variables measure a "),
+            (["TP53", "", "---", "NA", "X"], ("TP53", "X"), [0, -1, -1, -1, 1], "3 of the 5 variables have no gene"),
+            (["NA", "NA.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1], "2 of the 4 variables"),
+            (["---", "---.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1], "2 of the 4 variables"),
+            (["TP53", "TP53.1", "TP53.1.1", "X"], ("TP53", "X"), [0, 0, 0, 1], "2 variables measure a gene"),
+            (["TP53.1.1", "TP53.1", "X", "x.2"], ("TP53.1", "X"), [0, 0, 1, 1], "2 variables measure a gene"),
+            (["NKX2.1", "NKX2.5", "TP53", "X"], ("NKX2.1", "NKX2.5", "TP53", "X"), [0, 1, 2, 3], ""),
+        ],
+    )
+    def test_variables_of_one_gene_count_once_and_those_without_a_name_not(self, names, genes, gene_of, note):
+        """A number after a dot marks a repeated name only if the name itself is there."""
+        result = enrich([[*np.ones(len(names) - 1), 0]], {"S": ["TP53", "X"]}, genes=names)
+        assert result.universe.genes == genes
+        assert result.universe.gene_indices.tolist() == gene_of
+        selected = {genes[i] for i in gene_of[:-1] if i >= 0}
+        assert result.n_selected.tolist() == [len(selected)]
+        assert result.overlaps.tolist() == [[len(selected & {"TP53", "X"})]]
+        assert note in " ".join(result.universe.notes())
 
     def test_unmeasured_genes_of_the_sets_are_counted(self):
         universe = Universe.from_genes(["A", "B"], {"S": ["A", "X"], "T": ["Y", "X"]})
@@ -193,6 +190,7 @@ class TestResult:
         assert first["adjusted_p_value"] == pytest.approx(3 / math.comb(20, 3))
         assert first["genes"] == "g0 g1 g2"
         assert frame["enriched"].tolist() == [True, False, False]
+        assert enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame().columns.tolist() == frame.columns.tolist()
 
     def test_without_pandas_there_are_records(self, monkeypatch):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
@@ -204,18 +202,9 @@ class TestResult:
     def test_frame_columns_and_records_are_one_table(self):
         gene_sets = {"tie": ["g2"], "found": ["g0", "g1"], "also": ["g1"], "quiet": ["g15"]}
         result = enrich(loadings([0, 1, 2], [1]), gene_sets, genes=TWENTY)
-        columns, records = result.columns(), list(result.records())
-        # Ties are in the order of the sets.
-        assert columns["gene_set"].tolist() == ["found", "tie", "also", "also", "found"]
-        assert records == result.to_frame().to_dict("records")
-        assert {name: [record[name] for record in records] for name in records[0]} == {
-            name: column.tolist() for name, column in columns.items()
-        }
-
-    def test_frame_without_overlap_has_its_columns(self):
-        frame = enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame()
-        assert len(frame) == 0
-        assert "adjusted_p_value" in frame
+        assert result.columns()["gene_set"].tolist() == ["found", "tie", "also", "also", "found"]  # ties as given
+        pd.testing.assert_frame_equal(result.to_frame(), pd.DataFrame(result.columns()))
+        assert list(result.records()) == result.to_frame().to_dict("records")
 
     def test_index_counts_a_set_once_and_all_sets(self):
         gene_sets = {"A": ["g0", "g1", "g2"], "B": ["g9"], "C": ["nowhere"], "D": ["g8"]}
@@ -227,11 +216,10 @@ class TestResult:
     def test_the_figure_shows_the_smallest_p_values(self):
         gene_sets = {"quiet": ["g15"], "found": ["g0", "g1", "g2"], "both": ["g1", "g19"]}
         result = enrich(loadings([0, 1, 2], [5, 19]), gene_sets, genes=TWENTY)
-        figure, axes = plt.subplots()
+        axes = plt.subplots()[1]
         result.plot(axes, top=2)
         assert [label.get_text() for label in axes.get_yticklabels()] == ["found (1)", "both (1)"]
         assert axes.patches[0].get_width() == pytest.approx(-np.log10(3 / math.comb(20, 3)))
-        plt.close(figure)
 
 
 class TestChance:
@@ -239,7 +227,8 @@ class TestChance:
         # Three of eight genes: 1 draw in 56 is ABC, 1 is FGH; either makes half of the sets enriched.
         gene_sets = {"ABC": list("ABC"), "FGH": list("FGH")}
         result = enrich(loadings([0, 1, 2], n=8), gene_sets, genes=list("ABCDEFGH"))
-        chance = random_index(result, n_draws=1000, random_state=0)
+        chance, again = (random_index(result, n_draws=1000, random_state=0) for _ in range(2))
+        np.testing.assert_array_equal(again, chance)
         assert abs(chance.mean() - 1 / 56) < 4 * chance.std(ddof=1) / np.sqrt(1000)
         assert set(chance) == {0.0, 0.5}
 
@@ -249,11 +238,6 @@ class TestChance:
         assert np.diff(drawn.indptr).tolist() == [3, 0, 20]
         assert sorted(drawn[[2]].indices) == list(range(20))
 
-    def test_repeats_from_its_seed(self):
-        result = enrich(loadings([0, 1, 2]), {"S": TWENTY[:3]}, genes=TWENTY)
-        first, again = (random_index(result, n_draws=20, random_state=3) for _ in range(2))
-        np.testing.assert_array_equal(first, again)
-
     @pytest.mark.parametrize("n_draws", [0, 1.5])
     def test_draws_are_counted_in_whole_numbers(self, n_draws):
         result = enrich(loadings([0]), {"S": ["g0"]}, genes=TWENTY)
@@ -262,34 +246,15 @@ class TestChance:
 
 
 @pytest.mark.slow
-def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort():
+@pytest.mark.parametrize("k", [20, 40])
+def test_sparse_pca_beats_pca_at_equal_cardinality_on_the_cohort(k):
     """Averaged over cohorts: one cohort alone can go either way."""
-    found = []
-    for seed in range(6):
+    indices = []
+    for seed in range(4):
         cohort = expression_cohort(random_state=seed)
-        pca = PCA(10).fit(cohort.X)
-        for k in (20, 40):
-            sparse = GPower(10, cardinality=k, method="block", n_init=1).fit(cohort.X)
-            results = [enrich(m, cohort.gene_sets, genes=cohort.feature_names, top=k) for m in (sparse, pca)]
-            found.append([k, *(result.index for result in results), random_index(results[0], n_draws=5).mean()])
-    table = np.array(found)
-    for k in (20, 40):
-        sparse, dense, chance = table[table[:, 0] == k, 1:].mean(axis=0)
-        assert sparse > 1.1 * dense
-        assert dense > 2 * chance
-
-
-@pytest.mark.parametrize(
-    ("names", "genes", "gene_of"),
-    [
-        (["NA", "NA.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
-        (["---", "---.1", "TP53", "X"], ("TP53", "X"), [-1, -1, 0, 1]),
-        (["TP53", "TP53.1", "TP53.1.1", "X"], ("TP53", "X"), [0, 0, 0, 1]),
-        (["TP53.1.1", "TP53.1", "X", "x.2"], ("TP53.1", "X"), [0, 0, 1, 1]),
-    ],
-)
-def test_a_numbered_name_is_that_of_its_stem_however_often_numbered(names, genes, gene_of):
-    universe = Universe.from_genes(names, {"S": ["TP53", "X"]})
-    assert universe.genes == genes
-    assert universe.gene_indices.tolist() == gene_of
-    assert enrich([[1, 0, 1, 0]], {"S": ["TP53", "X"]}, genes=names).universe.genes == genes
+        models = GPower(10, cardinality=k, method="block", n_init=1).fit(cohort.X), PCA(10).fit(cohort.X)
+        results = [enrich(model, cohort.gene_sets, genes=cohort.feature_names, top=k) for model in models]
+        indices.append([*(result.index for result in results), random_index(results[0], n_draws=5).mean()])
+    sparse, dense, chance = np.mean(indices, axis=0)
+    assert sparse > 1.1 * dense
+    assert dense > 2 * chance

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_wine
-from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 from tests.memory import measure_peak_memory
 from tests.planted_data import make_modules
@@ -49,16 +48,13 @@ def test_attributes_of_the_ascent_have_the_documented_shapes_and_values():
     assert model.cardinality_.tolist() == [5, 4]
     assert np.isnan(model.gamma_).all()
     np.testing.assert_allclose(model.objective_[0], np.sum(((X - X.mean(axis=0)) @ model.components_[0]) ** 2))
-    for name in ("objective_", "stationarity_gap_", "n_iter_", "converged_"):
-        assert getattr(model, name).shape == (2,)
     assert np.all(model.stationarity_gap_ >= 0)
     np.testing.assert_array_equal(model.scale_, np.ones(30))
-
-
-def test_a_block_reports_one_ascent():
-    model = GPower(3, gamma=0.05, method="block", mu=(1, 0.8, 0.6)).fit(planted())
-    assert model.objective_.shape == model.n_iter_.shape == model.converged_.shape == (1,)
-    assert model.gamma_.shape == (3,)
+    block = GPower(3, gamma=0.05, method="block", mu=(1, 0.8, 0.6)).fit(X)
+    for fitted, n_ascents in ((model, 2), (block, 1)):
+        for name in ("objective_", "stationarity_gap_", "n_iter_", "converged_"):
+            assert getattr(fitted, name).shape == (n_ascents,)
+    assert block.gamma_.shape == (3,)
 
 
 def test_gamma_is_a_fraction_of_its_largest_useful_value():
@@ -146,14 +142,8 @@ def test_frames_keep_their_names(package):
     assert model.feature_names_in_.tolist() == names
     assert model.get_feature_names_out().tolist() == ["gpower0", "gpower1"]
     np.testing.assert_allclose(model.transform(table), GPower(2, cardinality=3).fit(X).transform(X))
-
-
-@pytest.mark.parametrize("container", ["pandas", "polars"])
-def test_scores_are_frames_if_asked_for(container):
-    kind = pytest.importorskip(container).DataFrame
-    X = planted(n=15)
-    scores = GPower(2, cardinality=3).set_output(transform=container).fit_transform(X)
-    assert isinstance(scores, kind)
+    scores = model.set_output(transform=package).transform(table)
+    assert isinstance(scores, type(table))
     assert list(scores.columns) == ["gpower0", "gpower1"]
 
 
@@ -166,12 +156,11 @@ def test_counts_as_weights_give_the_components_of_repeated_rows(method, scale):
     weighted = GPower(2, **kwargs).fit(X, sample_weight=weight)
     repeated = GPower(2, **kwargs).fit(np.repeat(X, weight, axis=0))
     factor = (weight.sum() - 1) / (weight.sum() - np.sum(weight**2) / weight.sum())
+    repeated.scale_ *= np.sqrt(factor) if scale else 1
+    repeated.explained_variance_ *= 1 if scale else factor
     np.testing.assert_allclose(weighted.components_, repeated.components_, atol=1e-8)
-    np.testing.assert_allclose(weighted.mean_, repeated.mean_)
-    np.testing.assert_allclose(weighted.scale_, repeated.scale_ * (np.sqrt(factor) if scale else 1))
-    variances = repeated.explained_variance_ * (1 if scale else factor)
-    np.testing.assert_allclose(weighted.explained_variance_, variances)
-    np.testing.assert_allclose(weighted.explained_variance_ratio_, repeated.explained_variance_ratio_)
+    for name in ("mean_", "scale_", "explained_variance_", "explained_variance_ratio_"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name))
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -180,13 +169,12 @@ def test_counts_as_weights_give_the_components_of_repeated_rows(method, scale):
 def test_only_the_ratios_of_weights_matter(total, scale, dtype):
     X, tol = planted(p=25).astype(dtype), 1e3 * np.finfo(dtype).eps
     weight = np.random.default_rng(0).uniform(0, 3, 25)
-    model = GPower(2, cardinality=3, scale=scale)
-    names = ("components_", "explained_variance_", "explained_variance_ratio_", "mean_", "scale_")
-    wanted = {name: getattr(model.fit(X, sample_weight=weight), name) for name in names}
+    expected = GPower(2, cardinality=3, scale=scale).fit(X, sample_weight=weight)
+    model = clone(expected)
     for batch in (model.fit, model.partial_fit):
         found = batch(X, sample_weight=weight * total / weight.sum())
-        for name in names:
-            np.testing.assert_allclose(getattr(found, name), wanted[name], rtol=tol, atol=tol)
+        for name in ("components_", "explained_variance_", "explained_variance_ratio_", "mean_", "scale_"):
+            np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=tol, atol=tol)
 
 
 def test_one_weight_far_above_the_others_keeps_their_digits():
@@ -199,12 +187,6 @@ def test_one_weight_far_above_the_others_keeps_their_digits():
     np.testing.assert_allclose(model.explained_variance_, weight @ X[:, j] ** 2 / exact, rtol=1e-12)
 
 
-@pytest.mark.parametrize("size", [1e300, 1e-300])
-def test_weights_out_of_range_are_refused(size):
-    with pytest.raises(ValueError, match=r"sample_weight sums to .*; multiply the weights by a constant"):
-        GPower(1, cardinality=2).fit(planted(p=20), sample_weight=np.full(20, size))
-
-
 def test_float32_keeps_components_of_columns_that_are_small():
     X = make_modules((60_000, 6), (slice(3), 2)) * [300, 300, 1, 1, 1, 1]
     exact, single = (GPower(3, cardinality=2).fit(X.astype(dtype)) for dtype in (np.float64, np.float32))
@@ -212,11 +194,9 @@ def test_float32_keeps_components_of_columns_that_are_small():
 
 
 def test_a_callback_sees_every_step_and_can_stop():
-    seen = []
-    watching = Solver("full", callback=lambda state: seen.append((state.value, state.gap)))
-    GPower(1, gamma=0.1, solver=watching).fit(planted())
-    assert len(seen) >= 1
-    assert all(gap >= 0 for _, gap in seen)
+    gaps = []
+    GPower(1, gamma=0.1, solver=Solver("full", callback=lambda state: gaps.append(state.gap))).fit(planted())
+    assert min(gaps) >= 0
     with pytest.warns(Warning, match="stopped before it converged"):
         model = GPower(1, gamma=0.01, tol=0.0, solver=Solver("full", callback=lambda state: True)).fit(planted())
     assert not model.converged_[0]
@@ -234,7 +214,6 @@ def test_verbose_logs_the_result_and_the_notes_and_does_not_print(caplog, capsys
 
 def test_importing_gpower_loads_no_optional_package():
     heavy = {"matplotlib", "pandas", "typer", "rich", "dask", "anndata", "polars", "torch", "zarr", "h5py", "pooch"}
-
     code = "import sys, sklearn.decomposition; before = {*sys.modules}; import gpower; print(*{*sys.modules} - before)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert "gpower" in out.split()
@@ -242,13 +221,11 @@ def test_importing_gpower_loads_no_optional_package():
 
 
 def test_loadings_are_named_and_sorted():
-    X = planted(n=15)
-    pd = pytest.importorskip("pandas")
-    model = GPower(1, cardinality=3).fit(pd.DataFrame(X, columns=[f"gene{j}" for j in range(15)]))
-    (first,) = model.loadings()
-    assert sorted(first) == sorted(f"gene{j}" for j in np.flatnonzero(model.components_[0]))
-    assert list(np.abs(list(first.values()))) == sorted(np.abs(list(first.values())), reverse=True)
-    assert list(model.loadings([str(j) for j in range(15)])[0]) == [name.removeprefix("gene") for name in first]
+    model = GPower(1, cardinality=3).fit(planted(n=15))
+    z = model.components_[0]
+    largest = np.argsort(-np.abs(z))[:3]
+    assert list(model.loadings()[0].items()) == [(f"x{j}", z[j]) for j in largest]
+    assert list(model.loadings(list("abcdefghijklmno"))[0]) == ["abcdefghijklmno"[j] for j in largest]
     with pytest.raises(ValueError, match="feature_names has 3 entries, but there are 15 variables"):
         model.loadings(["a", "b", "c"])
 
@@ -289,15 +266,6 @@ def test_a_calibrated_penalty_is_solved_to_convergence_on_a_working_set(penalty,
     assert model.stationarity_gap_ <= 1e-5 * model.objective_
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("seed", range(5))
-def test_non_negative_starts_take_the_better_sign(seed):
-    X = make_modules((100, 5), (slice(5), 1), seed=seed)
-    model = GPower(3, cardinality=1, positive=True, deflation="schur").fit(X)
-    assert np.all(model.components_ >= 0)
-    assert model.cardinality_.tolist() == [1, 1, 1]
-
-
 def test_a_support_larger_than_the_samples_is_refitted_without_a_copy_of_the_matrix():
     rng = np.random.default_rng(0)
     p, n = 120, 4000
@@ -330,32 +298,19 @@ class TestSolver:
         assert GPower(1).set_params(solver__refit=None).solver == Solver(refit=None)
         assert GPowerCV(1).set_params(solver__refit=None).solver == Solver(refit=None)
 
-    def test_models_do_not_share_changes(self):
-        solver = Solver()
-        model = GPower(1, solver=solver).set_params(solver__acceleration=False)
-        assert solver == Solver()
-        assert model.solver == Solver(acceleration=False)
-
-    def test_options_cannot_be_assigned(self):
+    def test_options_cannot_be_assigned_and_unknown_ones_are_refused(self):
         with pytest.raises(AttributeError):
             Solver().acceleration = False
-
-    def test_unknown_options_are_refused(self):
         with pytest.raises(ValueError, match="'speed' is not an option of Solver; use one of acceleration, accum"):
             GPower().set_params(solver__speed=3)
         with pytest.raises(ValueError, match="solver='paper' has no options to set"):
             GPower(solver="paper").set_params(solver__refit=None)
 
-    def test_a_grid_search_varies_options(self):
-        search = GridSearchCV(GPower(1, cardinality=2), {"solver__local_search": [True, False]}).fit(planted())
-        assert "solver__local_search" in search.best_params_
-
-    def test_files_keep_all_options_but_the_callback(self, tmp_path):
+    def test_files_keep_all_options_but_the_callback(self, reload):
         X = planted()
         start = X[:, :1] - X[:, :1].mean()
         solver = Solver("full", start, refit=None, acceleration=False, callback=lambda state: None)
-        GPower(1, gamma=0.1, solver=solver).fit(X).save(tmp_path / "model.npz")
-        loaded = GPower.load(tmp_path / "model.npz").solver
+        loaded = reload(GPower(1, gamma=0.1, solver=solver).fit(X)).solver
         assert loaded == Solver("full", start.tolist(), refit=None, acceleration=False)
 
     @pytest.mark.parametrize(("penalty", "refit"), [("l0", None), ("l1", "norms")])
@@ -404,13 +359,8 @@ def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_w
         GPower(1, cardinality=3).fit(X)
 
 
-def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix():
-    with pytest.warns(ScaleWarning, match="give the correlation matrix"):
-        GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5)
-
-
-def test_the_summary_begins_with_the_warnings_of_the_fit(capsys):
-    with pytest.warns(ScaleWarning) as caught:
+def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix_first_of_all_in_the_summary(capsys):
+    with pytest.warns(ScaleWarning, match="give the correlation matrix") as caught:
         GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5).summary(top=1)
     assert " ".join(capsys.readouterr().out.split()).startswith(f"Warning: {caught[0].message} GPower, 3 variables")
 

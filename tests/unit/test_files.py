@@ -90,9 +90,8 @@ class TestWriting:
         with write_file_atomically(Path(os.devnull)) as place:
             assert str(place) == os.devnull
 
+    @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="needs a folder that nobody can write into")
     def test_a_folder_that_cannot_be_written(self):
-        if not os.path.isdir("/proc/self/fd"):
-            pytest.skip("needs a folder that nobody can write into")
         with pytest.raises(OSError, match="nothing can be written here"):
             check_writable(Path("/proc/self/fd"))
 

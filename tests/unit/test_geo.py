@@ -68,8 +68,7 @@ class TestGeo:
     def test_a_platform_turns_probes_into_genes(self, write):
         series = read_table(write("s.txt", SERIES), platform=write("GPL0.annot.gz", ANNOTATION))
         assert_table(series, ("MDM2", "TP53"), ("GSM1", "GSM2", "GSM3"), [[3, 6], [NAN, 8], [6, 9]])
-        note = "3 of 4 probes have one gene each and make up 2 genes; the other probes are left out"
-        assert series.notes == (note,)
+        assert "3 of 4 probes have one gene each and make up 2 genes" in series.notes[0]
 
     def test_intensities_are_logged_with_a_note(self, write):
         path = write("s.txt", SERIES.replace("\t7\t8\t9", "\t1024\t0.5\t4096"))
@@ -84,16 +83,13 @@ class TestGeo:
         assert series.feature_names == ("1_at", "2_at", "4_x_at")
         assert series.notes == ("probes without a value in any sample are left out: 1 of 4",)
 
-    def test_a_sample_is_a_column_to_drop(self, write):
-        series = read_table(write("s.txt", SERIES), drop=["GSM2"], complete=True)
-        assert series.sample_names == ("GSM1", "GSM3")
-
     def test_incomplete_samples_are_refused_if_asked(self, write):
         path, platform = write("s.txt", SERIES), write("GPL0.annot", ANNOTATION)
         with pytest.raises(MissingCellError, match=r"line 12, column 'GSM2' is empty where a number belongs"):
             read_table(path, complete=True)
         with pytest.raises(MissingCellError, match="row 2, column 'MDM2' holds nan where a number belongs; fill it in"):
             read_table(path, complete=True, platform=platform)
+        assert read_table(path, drop=["GSM2"], complete=True).sample_names == ("GSM1", "GSM3")
         # One of two probes is enough for a gene.
         whole = read_table(write("s.txt", SERIES.replace("null", "5")), complete=True, platform=platform)
         np.testing.assert_array_equal(whole.X[1], [5, 8])
@@ -105,12 +101,9 @@ class TestGeo:
             read_table(write("s.txt", SERIES), **option)
         assert f"--{next(iter(option)).replace('_', '-')}" in str(caught.value)
 
-    def test_free_text_may_have_another_encoding(self, write):
-        assert read_table(write("s.txt", SERIES.replace("A,B", "Journée"))).X.shape == (3, 4)
-
-    def test_tabs_at_the_ends_of_lines_are_ignored(self, write):
-        text = SERIES.replace("\t7\t8\t9", "\t7\t8\t9\t\t")
-        np.testing.assert_array_equal(read_table(write("s.txt", text)).X[:, 0], [7, 8, 9])
+    @pytest.mark.parametrize(("old", "new"), [("A,B", "Journée"), ("\t7\t8\t9", "\t7\t8\t9\t\t")])
+    def test_other_encodings_and_tabs_at_the_ends_of_lines_change_nothing(self, write, old, new):
+        np.testing.assert_array_equal(read_table(write("s.txt", SERIES.replace(old, new))).X[:, 0], [7, 8, 9])
 
     @pytest.mark.parametrize(
         ("old", "new", "message"),
@@ -147,13 +140,9 @@ class TestPlatform:
         text = '#%create\n\n"Probe Set ID","Title","Gene Symbol"\n"1_at","one, two","TP53"\n"2_at","","---"\n'
         assert read_probe_genes(write("HG-U133A.na36.annot.csv", text)) == {"1_at": "TP53"}
 
-    def test_lines_after_the_table_are_ignored(self, write):
-        text = f"{ANNOTATION}^SAMPLE = GSM1\nID_REF\tVALUE\tFLAG\n1_at\t7\tP\n"
-        assert "1_at" in read_probe_genes(write("g.soft", text))
-        assert "ID_REF" not in read_probe_genes(write("g.soft", text))
-
-    def test_probes_of_one_gene_are_kept(self, write):
-        assert read_probe_genes(write("g.annot", ANNOTATION)) == {"1_at": "TP53", "2_at": "TP53", "4_x_at": "MDM2"}
+    @pytest.mark.parametrize("text", [ANNOTATION, f"{ANNOTATION}^SAMPLE = GSM1\nID_REF\tVALUE\tFLAG\n1_at\t7\tP\n"])
+    def test_probes_of_one_gene_are_kept_and_lines_after_the_table_ignored(self, write, text):
+        assert read_probe_genes(write("g.soft", text)) == {"1_at": "TP53", "2_at": "TP53", "4_x_at": "MDM2"}
 
     def test_an_array_design_is_read(self, write):
         text = (
@@ -172,10 +161,7 @@ class TestPlatform:
     @pytest.mark.parametrize(
         ("text", "message"),
         [
-            (
-                "ID\tSequence\n1_at\tACGT\n",
-                r"no line has a heading of probes and one of genes; line 1 has the headings ID",
-            ),
+            ("ID\tSequence\n1_at\tACGT\n", r"no line has a heading of probes and one of genes; line 1 has .* ID"),
             ("ID\tGene symbol\n\tTP53\n", "line 2 has no probe; the file seems cut off"),
             ("ID\tGene symbol\n1_at\t---\n", "no probe of the table has exactly one gene"),
             ("", "no line has a heading of probes"),
@@ -191,11 +177,9 @@ class TestCollapse:
 
     def test_means_of_the_observed_values(self):
         table = collapse_probes(self.TABLE, {"a": "G", "b": "G", "c": "H", "d": "H"})
-        np.testing.assert_array_equal(table.X, [[2.5, 7], [1.5, 7]])
-
-    def test_all_probes_of_a_gene_missing(self):
-        collapsed = collapse_probes(self.TABLE, {"c": "G", "d": "H"})
-        assert_table(collapsed, ("G", "H"), ("s1", "s2"), [[NAN, 7], [NAN, 7]])
+        assert_table(table, ("G", "H"), ("s1", "s2"), [[2.5, 7], [1.5, 7]])
+        nothing = collapse_probes(self.TABLE, {"c": "G", "d": "H"})  # all probes of a gene are missing
+        assert_table(nothing, ("G", "H"), ("s1", "s2"), [[NAN, 7], [NAN, 7]])
 
     def test_probes_of_another_platform_are_refused(self):
         with pytest.raises(ValueError, match=r"None of the 4 probes of the table \(a, b, c\).*of the platform"):

@@ -68,16 +68,13 @@ def test_the_segment_crosses_the_lines_of_the_active_variables_only(penalty, col
     end = segment_end(axes)
     x = end / np.linalg.norm(end)
     np.testing.assert_allclose(step(A, x, gamma, penalty), x, atol=1e-5)  # a fixed point of the ascent
-    heights = np.abs(A.T @ end)
     points = crossings(axes)
-    assert len(points) == np.count_nonzero(heights > 1)
+    assert len(points) == np.count_nonzero(np.abs(A.T @ end) > 1)
     for point in points:
         assert np.isclose(np.abs(A.T @ point), 1).any()
         np.testing.assert_allclose(point[0] * end[1], point[1] * end[0], atol=1e-9)
         assert np.linalg.norm(point) <= np.linalg.norm(end)
-    corners = axes.patches[0].get_xy()
-    reached = np.abs(corners @ A)
-    np.testing.assert_allclose(reached.max(axis=1), 1)
+    np.testing.assert_allclose(np.abs(axes.patches[0].get_xy() @ A).max(axis=1), 1)
     plt.close(axes.figure)
 
 
