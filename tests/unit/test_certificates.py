@@ -255,6 +255,14 @@ class TestEstimator:
         assert model.optimality_ratio_.min() > 0.999
         assert not hasattr(GPower(6, cardinality=3).fit(X), "upper_bound_")
 
+    def test_bounds_of_an_earlier_fit_do_not_remain(self):
+        X = np.random.default_rng(0).standard_normal((30, 8))
+        model = GPower(2, cardinality=3, certify=True).fit(X)
+        assert hasattr(model.set_params(n_components=1).fit(X), "upper_bound_")
+        assert not hasattr(model, "total_upper_bound_")
+        model.set_params(certify=False).fit(X)
+        assert not [name for name in vars(model) if "bound_" in name or "optimality" in name]
+
     def test_a_stream_is_certified_as_the_whole(self):
         X = np.random.default_rng(0).standard_normal((40, 8)).astype(np.float32)
         model = GPower(1, cardinality=3, certify=True)

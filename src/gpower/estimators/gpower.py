@@ -25,6 +25,9 @@ from gpower.validation.prepare import EstimatorInput, PreparedData, read_estimat
 from gpower.validation.solver import Solver
 from gpower.validation.variable_rules import VariableRules
 
+#: Beginnings of the names of the fitted attributes that some fits do not set.
+OPTIONAL_ATTRIBUTES = ("covariate", "cardinality_choice", "upper_bound", "optimality_ratio", "total_")
+
 
 @dataclass(eq=False, repr=False)
 class GPower(SparsePCAEstimator):
@@ -418,7 +421,7 @@ class GPower(SparsePCAEstimator):
             result = solve_with_checkpoint(prepared, rng, get_constructor_params(self))
         self._ascent_ends = to_host(result.Z if result.ascent_loadings is None else result.ascent_loadings)
         fit = summarize_fit(prepared, result, sort=True)
-        for name in [name for name in vars(self) if name.startswith(("covariate", "cardinality_choice"))]:
+        for name in [name for name in vars(self) if name.startswith(OPTIONAL_ATTRIBUTES)]:
             delattr(self, name)  # of an earlier fit
         self.__dict__.update(fit.attributes)
         new_warnings: list[WarningSpec] = []
