@@ -272,3 +272,12 @@ def test_a_bound_on_the_loadings_has_one_start_unless_more_are_asked_for():
     for is_block in (False, True):
         assert L1BoundSpec(levels=(2.0,)).choose_n_starts(operator, is_block) == 1
         assert ExactCardinality(levels=(5,)).choose_n_starts(operator, is_block) > 1
+
+
+@pytest.mark.parametrize(("cardinality", "share"), [(3, 0.98), (80, 0.94)])
+def test_many_candidates_or_variables_do_not_leave_the_candidates_out(cardinality, share):
+    starts = {"n_init": 64, "solver": Solver(algorithm="full")}
+    for seed in range(4):
+        X = sp.random(400, 900, density=0.1, random_state=seed, format="csr").toarray()
+        best = max(GPower(1, cardinality=cardinality, **each).fit(X).objective_[0] for each in ({}, starts))
+        assert GPower(1, cardinality=cardinality, n_init=200).fit(X).objective_[0] >= share * best

@@ -295,29 +295,36 @@ def _initialize_state(operator: Operator, spec: FitSpec, rng: np.random.RandomSt
     state = _check_units(sketched.matrix, spec, sketched.units, max_columns=sketched.max_columns)
     screened = sketched.screened
     del sketched  # its matrix may be a copy of the whole
-    candidates = _find_candidates(screened, spec, _compute_max_candidate_columns(operator))
+    max_columns = int(_compute_max_round_columns(operator)) - state.working_set.size
+    candidates = _find_candidates(screened, spec, _compute_max_candidate_columns(operator), max_columns)
     del screened
     return _run_first_round(operator, spec, state, candidates, rng)
 
 
-def _find_candidates(screened: Operator, spec: FitSpec, max_columns: int) -> CandidateLoadings:
+def _find_candidates(screened: Operator, spec: FitSpec, n_columns: int, max_columns: int) -> CandidateLoadings:
     """Find loadings from single columns of a matrix or its sketch, for the component with the largest cardinality.
 
     Without cardinalities it is the first component. The matrix is not deflated, on the host or a device, and at least
-    one column norm is positive. The working sets of the candidates have about `max_columns` columns together, but there
-    are at least `MIN_CANDIDATES`. Duplicates are possible, and the order of the candidates does not matter.
+    one column norm is positive. The working sets of the candidates have about `n_columns` columns together, but there
+    are at least `MIN_CANDIDATES`. A candidate with which they would have more than `max_columns` is left out, except
+    the first, which is the best. Duplicates are possible, and the order of the candidates does not matter.
     """
     first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
     norms = first.sparsity.sample_set.compute_max_correlations(screened)
     problem = first.sparsity.make_problem(screened, norms, np.ones(1))
     penalty = problem.penalty
     working_set_size = COLUMNS_PER_ACTIVE * max(penalty.max_cardinality, MIN_WORKING_SET)
-    n_affordable = max_columns // working_set_size
+    n_affordable = n_columns // working_set_size
     n_candidates = max(spec.n_init or 0, int(np.clip(n_affordable, MIN_CANDIDATES, MAX_CANDIDATES)))
     C = make_module_starts(problem, norms, n_candidates).C
-    starts = [C[:, j : j + 1] for j in range(C.shape[1])]
-    columns = np.unique(np.concatenate([select_working_set(penalty, c, penalty.evaluate(c)[1]) for c in starts]))
-    # All active columns are in the working sets; one start at a time, so that no further array is as large as C.
+    columns = np.zeros(0, np.intp)
+    starts: list[Array] = []
+    for j in range(C.shape[1]):  # one at a time, so that no further array is as large as C
+        start = C[:, j : j + 1]
+        larger = np.union1d(columns, select_working_set(penalty, start, penalty.evaluate(start)[1]))
+        if not starts or larger.size <= max_columns:
+            columns, starts = larger, [*starts, start]
+    # All active columns are in the working sets.
     return CandidateLoadings(np.hstack([to_host(take_rows(penalty.loadings(c), columns)) for c in starts]), columns)
 
 
@@ -337,8 +344,8 @@ def _run_first_round(
     matrix.
     """
     m = len(spec.mu)
-    W = np.union1d(state.working_set, candidates.columns)
-    if W.size > _compute_max_round_columns(operator):
+    W = _choose_round_columns(operator, np.union1d(state.working_set, candidates.columns))
+    if W is None:
         return state
     is_few = m <= N_FINALISTS
     own = embed_rows(candidates.Z, np.searchsorted(W, candidates.columns), W.size)
@@ -347,6 +354,19 @@ def _run_first_round(
     units = solve_in_turn(operator.restrict(W).operator, inner_spec, rng)
     n_neighbours = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
     return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=n_neighbours)
+
+
+def _choose_round_columns(operator: Operator, W: Array) -> Array | None:
+    """Return the columns of a round that needs those in W: these, or all if their Gram matrix is cheap; None if neither.
+
+    W are sorted column indices on the host.
+    """
+    n = operator.shape[1]
+    # The Gram matrix of all columns exists already for a covariance, or is cheaper than the samples.
+    is_gram_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
+    if W.size > MAX_SHARED_COLUMN_SHARE * n and n <= MAX_SMALL_GRAM_COLUMNS and is_gram_cheap:
+        return np.arange(n)
+    return W if W.size <= _compute_max_round_columns(operator) else None
 
 
 def _compute_max_round_columns(operator: Operator) -> float:
@@ -365,13 +385,8 @@ def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.ra
     working set is too large for a round, return the state without it, so that the rounds end. Otherwise the working set
     of the result contains the old one, and at least as many components are final.
     """
-    W = state.working_set
-    n = operator.shape[1]
-    # The Gram matrix of all columns exists already for a covariance, or is cheaper than the samples.
-    is_gram_cheap = not operator.has_samples or n <= operator.container.max_gram_share * operator.shape[0]
-    if W.size > MAX_SHARED_COLUMN_SHARE * n and n <= MAX_SMALL_GRAM_COLUMNS and is_gram_cheap:
-        W = np.arange(n)
-    elif W.size > _compute_max_round_columns(operator):
+    W = _choose_round_columns(operator, state.working_set)
+    if W is None:
         return SolverState(state.units, state.n_final)
     # The restricted operator may be a Gram matrix on the host; `restrict` and `embed` of a result move its loadings.
     restricted = operator.restrict(W).operator
