@@ -13,15 +13,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import is_missing_label
-from gpower.io.tables.metadata import describe_unmatched_samples
+from gpower._utils.text import format_names, is_missing_label
+from gpower.io.tables.metadata import describe_unmatched_samples, explain_unmatched_names
 
 #: Most different values of whole numbers that are treated as categories, and of scores for the χ² test.
 MAX_CATEGORIES = 6
@@ -97,11 +97,9 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
 def align_metadata(
     X: object, metadata: Metadata, names: Sequence[str] | None = None, metadata_by_order: bool = False
 ) -> Metadata:
-    """Return metadata in the order of the samples: the rows of a DataFrame are selected by its index.
+    """Return metadata in the order of the samples, by `align_rows`, also each column of a mapping.
 
-    A Series is a DataFrame of one column, named "metadata" if the Series has no name. `names` are the names of the
-    samples, by default the index of X. With `metadata_by_order`, or if X or the metadata have no names, only row
-    numbers, the rows stay as they are.
+    A Series is a DataFrame of one column, named "metadata" if the Series has no name.
 
     Examples
     --------
@@ -113,29 +111,68 @@ def align_metadata(
     if hasattr(metadata, "to_frame"):
         name = getattr(metadata, "name", None)
         metadata = metadata.to_frame("metadata" if name is None else name)
-    sample_names = get_row_names(X) if names is None else list(map(str, names))
-    row_names = get_row_names(metadata)
-    if metadata_by_order or sample_names is None or row_names is None or row_names == sample_names:
-        return metadata
-    row_of = {name: i for i, name in enumerate(row_names)}
-    if not row_of.keys() >= set(sample_names):
-        raise ValueError(
-            f"metadata: by the index, {describe_unmatched_samples(sample_names, row_names)}. Give one row for each "
-            "sample of the data: metadata.reindex(X.index) adds rows without values, and "
-            "metadata.reset_index(drop=True) matches the rows by order."
+    return align_rows(X, metadata, "metadata", names, metadata_by_order)
+
+
+def align_rows(
+    X: object, values: Any, parameter: str, names: Sequence[str] | None = None, by_order: bool = False
+) -> Any:
+    """Return values of the samples in the order of X: the rows of a Series or DataFrame are selected by its index.
+
+    `names` are the names of the samples, by default the index of X. Values without an index stay as they are, and so do
+    all values with `by_order`. An index that counts from 0 has no names: it is used if X has the same numbers, and
+    otherwise the rows are in the order of X. Raise ValueError, which names `parameter`, if the values have names and
+    X has none, or others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X, ages = pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]), pd.Series([50, 40], index=["b", "a"])
+    >>> align_rows(X, ages, "color").tolist(), align_rows(X, {"age": [50, 40]}, "color")
+    ([40, 50], {'age': [50, 40]})
+    """
+    if isinstance(values, Mapping):
+        return {key: align_rows(X, each, f"{parameter}[{key!r}]", names, by_order) for key, each in values.items()}
+    sample_names = _list_index(X) if names is None else list(map(str, names))
+    row_names = _list_index(values)
+    if by_order or row_names is None or row_names == sample_names:
+        return values
+    rows, samples = set(row_names), set(sample_names or ())
+    if sample_names and (rows == samples or (rows > samples and not _is_count(sample_names))):
+        if len(rows) < len(row_names):
+            raise ValueError(f"{parameter}: the index names a sample twice; keep one row for each.")
+        row_of = {name: i for i, name in enumerate(row_names)}
+        return values.iloc[[row_of[name] for name in sample_names]]
+    if _is_count(row_names):
+        return values
+    by_order_advice = f"{parameter}.reset_index(drop=True) matches the rows by order"
+    if sample_names is None or _is_count(sample_names):
+        reason = f"the index names the rows ({format_names(row_names, 3)}), but X has no sample names"
+        advice = f"Give X these names as its index; {by_order_advice}"
+    else:
+        reason = f"by the index, {describe_unmatched_samples(sample_names, row_names)}"
+        advice = (
+            "Give one row for each sample of the data: "
+            f"{parameter}.reindex(X.index) adds rows without values, and {by_order_advice}"
         )
-    if len(row_of) < len(row_names):
-        raise ValueError("metadata: the index names a sample twice; keep one row for each.")
-    return metadata.iloc[[row_of[name] for name in sample_names]]  # type: ignore[attr-defined]
+    columns = list(map(str, getattr(X, "columns", ())))
+    cause = explain_unmatched_names(sample_names or (), row_names, columns, "pass X.T")
+    raise ValueError(f"{parameter}: {reason}. {cause or advice}.")
 
 
 def get_row_names(frame: object) -> list[str] | None:
     """Return the index of a DataFrame as text; None if there is none, or if it only counts the rows from 0."""
+    names = _list_index(frame)
+    return None if names is None or _is_count(names) else names
+
+
+def _list_index(frame: object) -> list[str] | None:
     index = getattr(frame, "index", None)
-    if index is None or callable(index) or not isinstance(index, Iterable):
-        return None
-    names = [str(name) for name in index]
-    return None if names == [str(i) for i in range(len(names))] else names
+    return None if callable(index) or not isinstance(index, Iterable) else [str(name) for name in index]
+
+
+def _is_count(names: Sequence[str]) -> bool:
+    return names == [str(i) for i in range(len(names))]
 
 
 def parse_metadata(metadata: Metadata, n_samples: int) -> dict[str, MetadataColumn]:
