@@ -49,6 +49,8 @@ def test_columns_and_scores_without_information_have_no_p_value(scores):
     found = associate(scores, columns)
     assert np.isnan(found.p_values).all()
     assert np.isnan(found.adjusted_p_values).all()
+    assert found.identifiers == ("all different",)
+    assert found.names == ("constant", "constant number", "unknown", "three")
     assert np.isnan(associate(np.zeros((40, 1)), {"age": scores[:, 0], "ab": ["a", "b"] * 20}).p_values).all()
 
 

@@ -356,9 +356,19 @@ def test_metadata_are_a_map_of_associations():
     data = load_planted_expression()
     model = GPower(2, cardinality=[8, 6]).fit(data.X)
     scores = model.transform(data.X)
-    found = {"up": scores[:, 0] + 10.5, "down_$": -scores[:, 1], "same": ["x"] * 60, "batch": ["a", "b", "c"] * 20}
+    person = [f"p{i}" for i in range(60)]
+    with pytest.raises(ValueError, match="each sample has a word of its own in person; add a column"):
+        plot_metadata(model, data.X, {"person": person})
+    found = {
+        "person": person,
+        "up": scores[:, 0] + 10.5,
+        "down_$": -scores[:, 1],
+        "same": ["x"] * 60,
+        "batch": ["a", "b", "c"] * 20,
+    }
     axes = plot_metadata(model, data.X, found)
     words = np.array([text.get_text() for text in axes.texts]).reshape(2, 4)
+    assert axes.get_title("left").endswith("\nleft out, all different: person")
     assert words[0, 0] == "+1.00*"
     assert words[1, 1] == "−1.00*"
     assert list(words[:, 2]) == ["–", "–"]

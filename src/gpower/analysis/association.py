@@ -54,6 +54,11 @@ class MetadataColumn:
         return self.values.dtype.kind == "f"
 
     @property
+    def is_identifier(self) -> bool:
+        """Return whether each sample has a word of its own, which no test can use."""
+        return not self.is_continuous and 1 < len(self.groups) == np.count_nonzero(self.is_known)
+
+    @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
         """Return the samples of each group, sorted by name, or increasing if they are numbers."""
         words = sorted(set(self.values[self.is_known].tolist()), key=_make_sorting_key)
@@ -201,6 +206,8 @@ class Association:
         Sign of ρ; zero for groups.
     p_values, adjusted_p_values : ndarray of shape (n_components, n_columns)
         p-values, and p-values adjusted for all tests that were made.
+    identifiers : tuple of str
+        Names of the columns that were left out because each sample has a word of its own.
 
     Examples
     --------
@@ -217,6 +224,7 @@ class Association:
     sign: Array
     p_values: Array
     adjusted_p_values: Array
+    identifiers: tuple[str, ...] = ()
 
 
 def associate(scores: Array, metadata: Metadata) -> Association:
@@ -227,6 +235,7 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     scores : ndarray of shape (n_samples, n_components)
     metadata : mapping of str to sequence, or pandas.DataFrame
         One value per sample. None, NaN and words such as "NA" are missing; a test leaves out samples without a value.
+        Columns in which each sample has a word of its own, such as a name, are left out.
 
     Returns
     -------
@@ -243,16 +252,19 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     (('Spearman', 'Kruskal–Wallis'), array([[1.  , 0.14]]))
     """
     scores = np.asarray(scores, float)
-    columns = parse_metadata(metadata, len(scores))
-    cells = [[_test_association(scores[:, j], column) for column in columns.values()] for j in range(scores.shape[1])]
-    strength, p_values, test = (np.array([[cell[i] for cell in row] for row in cells], float) for i in range(3))
+    parsed = parse_metadata(metadata, len(scores))
+    columns = {name: column for name, column in parsed.items() if not column.is_identifier}
+    shape = scores.shape[1], len(columns), 3
+    cells = [_test_association(score, column) for score in scores.T for column in columns.values()]
+    strength, p_values, test = np.moveaxis(np.array(cells, float).reshape(shape), 2, 0)
     adjusted = np.full(p_values.shape, np.nan)
     is_tested = np.isfinite(p_values)
     if is_tested.any():
         adjusted[is_tested] = stats.false_discovery_control(p_values[is_tested], method="bh")
     sign = np.where(test == 0, np.sign(strength), 0.0)
     tests = tuple(TEST_NAMES[int(column.max(initial=0))] for column in np.nan_to_num(test).T)
-    return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted)
+    identifiers = tuple(name for name in parsed if name not in columns)
+    return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted, identifiers)
 
 
 def _test_association(score: Array, column: MetadataColumn) -> tuple[float, float, int]:

@@ -256,7 +256,7 @@ def collect_content(
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=association,
+        association=association if association is not None and association.names else None,
         doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),
