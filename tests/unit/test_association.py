@@ -91,6 +91,11 @@ def test_no_more_false_alarms_than_asked_for():
         ([True, False, True], False),
         (["2020-01-01", "x"], False),
         ([np.inf, 1.5, 2.5, 3.25], True),
+        ([str(i) for i in range(12)], True),
+        (np.array([str(i) for i in range(12)]), False),
+        (pd.Series([*map(str, range(12)), None]), False),
+        (pd.Series(range(12), dtype="category"), False),
+        (pd.Series([*range(12), None], dtype=object), True),
     ],
 )
 def test_columns_of_many_different_numbers_are_measurements(values, measured):

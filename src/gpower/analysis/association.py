@@ -1,6 +1,8 @@
 """Test the association of component scores with metadata of the samples.
 
-A column of metadata is continuous (many different numbers) or categorical (words, or few different whole numbers).
+A column of metadata is continuous (numbers) or categorical (words, at most six different whole numbers, or any two
+values; in Python also numbers as text or categories of a frame or an array). Columns of a different word for each
+sample are left out.
 Continuous columns are compared with the scores by Spearman's rank correlation, categorical ones by the Kruskal–Wallis
 test. If the scores take only a few values, as those of a component of one binary variable do, categorical columns are
 compared by the χ² test of the contingency table. All p-values together are adjusted by the Benjamini–Hochberg procedure
@@ -74,7 +76,9 @@ def _make_sorting_key(word: object) -> tuple[list[str | int], str]:
 
 
 def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
-    """Return values as a column, continuous or categorical as their content suggests.
+    """Return values as a column, continuous or categorical as their dtype or their content suggests.
+
+    Categories and text of a frame or an array are groups, also if they look like numbers. A list of text has no dtype.
 
     Examples
     --------
@@ -82,9 +86,12 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     True
     >>> parse_metadata_column([0, 1, 1, 0]).is_continuous
     False
+    >>> parse_metadata_column(np.array(["1.5", "2.25", "NA", "7"])).is_continuous
+    False
     >>> parse_metadata_column(["a", None, "b", "a"]).groups
     {'a': array([0, 3]), 'b': array([2])}
     """
+    values, dtype = list(values), str(getattr(values, "dtype", "list"))
     words = ["" if value is None else str(value).strip() for value in values]
     is_known = np.array([not is_missing_label(word) for word in words], bool)
     try:
@@ -93,8 +100,9 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
         return MetadataColumn(np.array(words, dtype=object), is_known)
     is_known = is_known & np.isfinite(numbers)
     distinct = np.unique(numbers[is_known])
-    is_categorical = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
-    if not is_categorical:
+    is_text = dtype != "list" and all(isinstance(values[i], str) for i in np.flatnonzero(is_known))
+    has_few_values = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
+    if not (is_text or has_few_values or dtype.lower().startswith(("categor", "enum"))):
         return MetadataColumn(numbers, is_known)
     return MetadataColumn(np.array([word.removesuffix(".0") for word in words], dtype=object), is_known)
 

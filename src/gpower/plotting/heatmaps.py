@@ -156,7 +156,8 @@ def plot_metadata(
     X : array-like or sparse matrix of shape (n_samples, n_features)
     metadata : mapping of str to sequence, or pandas.DataFrame
         Columns with a value for every sample, in the order of X; in any order if both are frames whose index names the
-        samples.
+        samples. Whole numbers with at most six different values are groups; so are categories and text of a frame or an
+        array, such as ``metadata["label"].astype(str)``.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     level : float, default 0.05
