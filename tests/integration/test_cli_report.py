@@ -74,6 +74,25 @@ def test_metadata_of_other_samples_are_matched_only_if_asked(gpower, files):
     assert '<section id="metadata"' in page(files)
 
 
+def test_declared_columns_are_groups(gpower, files):
+    rows = [f"{name},{i % 10},w{i}" for i, name in enumerate(PATIENTS)]
+    (files / "samples.csv").write_text("\n".join(["name,label,word", *rows]))
+    given = ["-k", "6", "--metadata", files / "samples.csv", "-o", files / "report.html"]
+    for extra, has_groups in (((), False), (("--categorical", "label"), True)):
+        gpower.succeed("report", files / "genes.csv", *given, *extra)
+        assert ("<td>Kruskal–Wallis</td>" in page(files)) == has_groups
+        assert ("<td>Spearman</td>" in page(files)) != has_groups
+        assert "Not tested, as each sample has a word of its own: <bdi>word</bdi>." in page(files)
+    fit = ("fit", files / "genes.csv", "-k", "6", "--metadata", files / "samples.csv", "--covariates", "label")
+    levels = [gpower.read_json(*fit, *extra)["covariates_levels_"] for extra in ((), ("--categorical", "label"))]
+    assert levels == [[""], [str(i) for i in range(10)]]
+    absent = gpower("fit", files / "genes.csv", "--metadata", files / "samples.csv", "--categorical", "labels")
+    assert "there is no column 'labels' in label, word" in absent.stderr
+    assert (
+        "--categorical names columns of --metadata" in gpower("fit", files / "genes.csv", "--categorical", "a").stderr
+    )
+
+
 @pytest.mark.parametrize("model", [GPower(2, cardinality=5), GPowerCV(2, cardinalities=[3, 5], cv=3)])
 def test_a_saved_model(gpower, files, model):
     model.fit(DATA.X).save("model.npz")

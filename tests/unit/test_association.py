@@ -48,6 +48,8 @@ def test_columns_and_scores_without_information_have_no_p_value(scores):
     }
     found = associate(scores, columns)
     assert np.isnan([found.p_values, found.adjusted_p_values]).all()
+    assert found.identifiers == ("all different",)
+    assert found.names == ("constant", "constant number", "unknown", "three")
     assert np.isnan(associate(np.zeros((40, 1)), {"age": scores[:, 0], "ab": ["a", "b"] * 20}).p_values).all()
 
 
@@ -75,6 +77,11 @@ def test_missing_values_and_groups_of_one_are_left_out(scores):
         ([True, False, True], False),
         (["2020-01-01", "x"], False),
         ([np.inf, 1.5, 2.5, 3.25], True),
+        ([str(i) for i in range(12)], True),
+        (np.array([str(i) for i in range(12)]), False),
+        (pd.Series([*map(str, range(12)), None]), False),
+        (pd.Series(range(12), dtype="category"), False),
+        (pd.Series([*range(12), None], dtype=object), True),
     ],
 )
 def test_columns_of_many_different_numbers_are_measurements(values, measured):
@@ -108,9 +115,34 @@ class TestOrder:
     def test_rows_that_are_only_numbered_stay(self):
         numbered = self.ages.reset_index(drop=True)
         assert align_metadata(self.X, numbered) is numbered
-        assert align_metadata(self.X.to_numpy(), self.ages) is self.ages
+        assert align_metadata(self.X.to_numpy(), numbered) is numbered
+        assert align_metadata(self.X.reset_index(drop=True), numbered.iloc[:2]).shape == (2, 1)  # refused by its length
         assert align_metadata(self.X, {"age": [1, 2, 3]}) == {"age": [1, 2, 3]}
         assert align_metadata(self.X, self.ages, metadata_by_order=True) is self.ages
+
+    def test_row_numbers_in_another_order_are_names(self):
+        X, ages = self.X.reset_index(drop=True), self.ages.reset_index(drop=True)
+        assert align_metadata(X, ages.iloc[[2, 0, 1]])["age"].tolist() == [3, 1, 2]
+        assert align_metadata(X.iloc[[2, 0]], ages)["age"].tolist() == [2, 3]
+
+    def test_columns_of_a_mapping_are_matched_too(self):
+        assert align_metadata(self.X, {"age": self.ages["age"]})["age"].tolist() == [1, 2, 3]
+        with pytest.raises(ValueError, match=r"metadata\['age'\]: by the index, 3 of 3 samples have no row"):
+            align_metadata(self.X, {"age": self.ages["age"].rename(str.upper)})
+
+    def test_names_are_refused_if_the_samples_have_none(self):
+        with pytest.raises(ValueError, match=r"names the rows \(c, a, b\), but X has no sample names\. .*reset_index"):
+            align_metadata(self.X.reset_index(drop=True), self.ages)
+        assert align_metadata(self.X.to_numpy(), self.ages) is self.ages  # rows of arrays have no names
+
+    def test_exchanged_axes_and_other_spellings_are_named(self):
+        for X in (self.X.T, self.X.T.reset_index(drop=True)):
+            with pytest.raises(ValueError, match=r"must be variables, not samples: pass X\.T\."):
+                align_metadata(X, self.ages)
+        with pytest.raises(
+            ValueError, match=r"3 of the names differ only in case, .* as 'a' and 'A'; write them alike"
+        ):
+            align_metadata(self.X, self.ages.rename(index=str.upper))
 
     def test_other_names_are_refused(self):
         with pytest.raises(ValueError, match=r"3 of 3 samples have no row \(a, b, c\), and 3 of 3 rows no sample \("):

@@ -80,7 +80,7 @@ class TestContent:
         elif kind == "search":
             model = GPowerCV(2, cardinalities=[4, 6], cv=3)
         else:
-            X = X.astype(np.float32)
+            X = pd.DataFrame(X.astype(np.float32))  # only numbered
         found, scores = collect(model.fit(X), X), np.asarray(model.transform(X))
         np.testing.assert_allclose(found.samples.scores, scores, rtol=1e-5, atol=1e-5)
         assert found.samples.sample_names[0] == (DATA.sample_names[0] if kind == "frame" else "s0")

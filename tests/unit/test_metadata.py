@@ -32,6 +32,34 @@ def test_rows_keep_the_order_of_the_file_if_asked_or_without_sample_names(tmp_pa
             read_metadata(tmp_path / "samples.csv", 4, names, metadata_by_order=by_order)
 
 
+@pytest.mark.parametrize(("heading", "values"), [("person", "Ada Bob Cy"), ("patient_id", "7 9 8"), ("", "3 1 2")])
+def test_names_are_refused_if_the_samples_have_none(heading, values, tmp_path):
+    rows = [f"{age},{value}" for age, value in zip((50, 40, 60), values.split(), strict=True)]
+    (tmp_path / "samples.csv").write_text("\n".join([f"age,{heading}", *rows]) + "\n")
+    with pytest.raises(TableError, match=r"names the rows \(.*, .*, .*\), but the table has no sample names") as error:
+        read_metadata(tmp_path / "samples.csv", 3)
+    assert "with index_col, or, if the rows are in the order of the samples, use metadata_by_order=True" in str(error)
+    assert read_metadata(tmp_path / "samples.csv", 3, metadata_by_order=True)["age"] == ["50", "40", "60"]
+
+
+def test_data_and_row_numbers_are_no_names(tmp_path):
+    (tmp_path / "samples.csv").write_text(",age,bmi,group\n0,40,23.5,a\n1,60,22.5,b\n2,50,21.5,a\n")
+    assert read_metadata(tmp_path / "samples.csv", 3)["age"] == ["40", "60", "50"]
+
+
+def test_exchanged_axes_and_other_spellings_are_named(tmp_path):
+    (tmp_path / "samples.csv").write_text("age,id\n40,t01.0145\n50,T02 0146\n60,T03\n")
+    names = ["T01-0145", "T02-0146", "T03"]
+    for samples in (["GENE1", "GENE2"], None):
+        with pytest.raises(TableError, match=r"must be variables, not samples: add transpose=True"):
+            read_metadata(tmp_path / "samples.csv", 2, samples, feature_names=names)
+    alike = "differ only in case, '-', '.', '_' or spaces, as 'T01-0145' and 't01.0145'; write them alike"
+    with pytest.raises(TableError, match=f"2 of the names {alike}"):
+        read_metadata(tmp_path / "samples.csv", 4, [*names, "T04"])
+    with pytest.warns(GPowerWarning, match="1 of the names differs only in case"):
+        read_metadata(tmp_path / "samples.csv", 3, ["T01-0145", "T02 0146", "T03"])
+
+
 def test_names_in_another_order_are_not_taken_by_order(tmp_path):
     (tmp_path / "samples.csv").write_text("id,age\nB,40\nA,50\n")
     with pytest.raises(TableError, match="column 'id' names the samples in another order; leave out"):

@@ -232,6 +232,27 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
         assert plot_scores(model, wine.X, color=labels).figure.axes[1].get_ylabel() == "alcohol"
 
 
+def test_values_with_an_index_are_matched_by_name(model, wine):
+    X = wine.X.set_axis([f"w{i}" for i in range(178)])
+    X_like = pd.Series(wine.classes, index=X.index)
+    for draw in (
+        lambda values: plot_scores(model, X, color=values, shapes=values),
+        lambda values: plot_scores(model, X, color={"class": values}),
+        lambda values: plot_biplot(model, X, color=values),
+        lambda values: np.ravel(plot_pairs(model, X, color=values))[4],
+        lambda values: plot_outliers(model, X, values),
+        lambda values: plot_scores(model, X, names=values),
+    ):
+        straight, shuffled = (draw(values) for values in (X_like, X_like.sample(frac=1, random_state=0)))
+        for one, other in zip(straight.collections, shuffled.collections, strict=True):
+            np.testing.assert_array_equal(one.get_offsets(), other.get_offsets())
+        assert [text.get_text() for text in straight.texts] == [text.get_text() for text in shuffled.texts]
+        with pytest.raises(ValueError, match=r"by the index, 178 of 178 samples have no row \(w0, w1, w2, …\)"):
+            draw(X_like.rename("foreign {}".format))
+    with pytest.raises(ValueError, match=r"^shapes: the index names the rows \(w0, w1, w2, …\), but X has no sample"):
+        plot_scores(model, wine.X, shapes=X_like)
+
+
 def test_colours_and_shapes_are_two_groupings(model, wine):
     batch = ["_first", "$second$"] * (len(wine.X) // 2)
     axes = plot_scores(model, wine.X, color=wine.classes, shapes=batch)
@@ -315,17 +336,28 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     vertical, horizontal = axes.lines
     assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
     assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
-    of_index = plot_outliers(model, odd.set_axis([f"wine {i}" for i in range(178)]), reference=wine.X, level=0.99)
-    assert {text.get_text() for text in names_in(of_index)} == {f"wine {i}" for i in np.flatnonzero(beyond)}
+    for name, X in (("bottle ", odd.set_axis([f"bottle {i}" for i in range(len(odd))])), ("s", odd)):
+        of_index = plot_outliers(model, X, reference=wine.X, level=0.99)
+        assert {text.get_text() for text in names_in(of_index)} == {f"{name}{i}" for i in np.flatnonzero(beyond)}
 
 
 def test_metadata_are_a_map_of_associations():
     data = load_planted_expression()
     model = GPower(2, cardinality=[8, 6]).fit(data.X)
     scores = model.transform(data.X)
-    found = {"up": scores[:, 0] + 10.5, "down_$": -scores[:, 1], "same": ["x"] * 60, "batch": ["a", "b", "c"] * 20}
+    person = [f"p{i}" for i in range(60)]
+    with pytest.raises(ValueError, match="each sample has a word of its own in person; add a column"):
+        plot_metadata(model, data.X, {"person": person})
+    found = {
+        "person": person,
+        "up": scores[:, 0] + 10.5,
+        "down_$": -scores[:, 1],
+        "same": ["x"] * 60,
+        "batch": ["a", "b", "c"] * 20,
+    }
     axes = plot_metadata(model, data.X, found)
     words = np.array([text.get_text() for text in axes.texts]).reshape(2, 4)
+    assert axes.get_title("left").endswith("\nleft out, all different: person")
     assert words[0, 0] == "+1.00*"
     assert words[1, 1] == "−1.00*"
     assert list(words[:, 2]) == ["–", "–"]

@@ -79,7 +79,9 @@ def make_names_unique(names: Sequence[str]) -> list[str]:
 
 
 class NumberedNames(Sequence[str]):
-    """The names x0, x1, … of variables without names, made when they are read; a list takes 60 bytes per name.
+    """The names x0, x1, … of variables without names, or s0, s1, … of samples, made when they are read.
+
+    A list takes 60 bytes per name.
 
     Examples
     --------
@@ -89,14 +91,14 @@ class NumberedNames(Sequence[str]):
     ('x1999999999', ['x0', 'x1'], True, False)
     """
 
-    def __init__(self, n_names: int) -> None:
-        self._numbers = range(n_names)
+    def __init__(self, n_names: int, prefix: str = "x") -> None:
+        self._numbers, self._prefix = range(n_names), prefix
 
     def __len__(self) -> int:
         return len(self._numbers)
 
     def __contains__(self, name: object) -> bool:
-        number = name[1:] if isinstance(name, str) and name[:1] == "x" else ""
+        number = name[1:] if isinstance(name, str) and name[:1] == self._prefix else ""
         return number.isdecimal() and str(int(number)) == number and int(number) in self._numbers
 
     @overload
@@ -105,8 +107,8 @@ class NumberedNames(Sequence[str]):
     def __getitem__(self, index: slice) -> list[str]: ...
     def __getitem__(self, index: int | slice) -> str | list[str]:
         if isinstance(index, slice):
-            return [f"x{j}" for j in self._numbers[index]]
-        return f"x{self._numbers[index]}"
+            return [f"{self._prefix}{j}" for j in self._numbers[index]]
+        return f"{self._prefix}{self._numbers[index]}"
 
     def tolist(self) -> list[str]:
         """Return all names as a list, as an array does."""

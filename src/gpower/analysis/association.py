@@ -1,6 +1,8 @@
 """Test the association of component scores with metadata of the samples.
 
-A column of metadata is continuous (many different numbers) or categorical (words, or few different whole numbers).
+A column of metadata is continuous (numbers) or categorical (words, at most six different whole numbers, or any two
+values; in Python also numbers as text or categories of a frame or an array). Columns of a different word for each
+sample are left out.
 Continuous columns are compared with the scores by Spearman's rank correlation, categorical ones by the Kruskal–Wallis
 test. If the scores take only a few values, as those of a component of one binary variable do, categorical columns are
 compared by the χ² test of the contingency table. All p-values together are adjusted by the Benjamini–Hochberg procedure
@@ -13,15 +15,15 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
 from gpower._utils.arrays import Array
-from gpower._utils.text import is_missing_label
-from gpower.io.tables.metadata import describe_unmatched_samples
+from gpower._utils.text import format_names, is_missing_label
+from gpower.io.tables.metadata import describe_unmatched_samples, explain_unmatched_names
 
 #: Most different values of whole numbers that are treated as categories, and of scores for the χ² test.
 MAX_CATEGORIES = 6
@@ -54,6 +56,11 @@ class MetadataColumn:
         return self.values.dtype.kind == "f"
 
     @property
+    def is_identifier(self) -> bool:
+        """Return whether each sample has a word of its own, which no test can use."""
+        return not self.is_continuous and 1 < len(self.groups) == np.count_nonzero(self.is_known)
+
+    @property
     def groups(self) -> dict[str, NDArray[np.intp]]:
         """Return the samples of each group, sorted by name, or increasing if they are numbers."""
         words = sorted(set(self.values[self.is_known].tolist()), key=_make_sorting_key)
@@ -69,7 +76,9 @@ def _make_sorting_key(word: object) -> tuple[list[str | int], str]:
 
 
 def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
-    """Return values as a column, continuous or categorical as their content suggests.
+    """Return values as a column, continuous or categorical as their dtype or their content suggests.
+
+    Categories and text of a frame or an array are groups, also if they look like numbers. A list of text has no dtype.
 
     Examples
     --------
@@ -77,9 +86,12 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
     True
     >>> parse_metadata_column([0, 1, 1, 0]).is_continuous
     False
+    >>> parse_metadata_column(np.array(["1.5", "2.25", "NA", "7"])).is_continuous
+    False
     >>> parse_metadata_column(["a", None, "b", "a"]).groups
     {'a': array([0, 3]), 'b': array([2])}
     """
+    values, dtype = list(values), str(getattr(values, "dtype", "list"))
     words = ["" if value is None else str(value).strip() for value in values]
     is_known = np.array([not is_missing_label(word) for word in words], bool)
     try:
@@ -88,8 +100,9 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
         return MetadataColumn(np.array(words, dtype=object), is_known)
     is_known = is_known & np.isfinite(numbers)
     distinct = np.unique(numbers[is_known])
-    is_categorical = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
-    if not is_categorical:
+    is_text = dtype != "list" and all(isinstance(values[i], str) for i in np.flatnonzero(is_known))
+    has_few_values = distinct.size <= 2 or (distinct.size <= MAX_CATEGORIES and np.all(distinct == distinct.round()))
+    if not (is_text or has_few_values or dtype.lower().startswith(("categor", "enum"))):
         return MetadataColumn(numbers, is_known)
     return MetadataColumn(np.array([word.removesuffix(".0") for word in words], dtype=object), is_known)
 
@@ -97,11 +110,9 @@ def parse_metadata_column(values: Iterable[object]) -> MetadataColumn:
 def align_metadata(
     X: object, metadata: Metadata, names: Sequence[str] | None = None, metadata_by_order: bool = False
 ) -> Metadata:
-    """Return metadata in the order of the samples: the rows of a DataFrame are selected by its index.
+    """Return metadata in the order of the samples, by `align_rows`, also each column of a mapping.
 
-    A Series is a DataFrame of one column, named "metadata" if the Series has no name. `names` are the names of the
-    samples, by default the index of X. With `metadata_by_order`, or if X or the metadata have no names, only row
-    numbers, the rows stay as they are.
+    A Series is a DataFrame of one column, named "metadata" if the Series has no name.
 
     Examples
     --------
@@ -113,29 +124,68 @@ def align_metadata(
     if hasattr(metadata, "to_frame"):
         name = getattr(metadata, "name", None)
         metadata = metadata.to_frame("metadata" if name is None else name)
-    sample_names = get_row_names(X) if names is None else list(map(str, names))
-    row_names = get_row_names(metadata)
-    if metadata_by_order or sample_names is None or row_names is None or row_names == sample_names:
-        return metadata
-    row_of = {name: i for i, name in enumerate(row_names)}
-    if not row_of.keys() >= set(sample_names):
-        raise ValueError(
-            f"metadata: by the index, {describe_unmatched_samples(sample_names, row_names)}. Give one row for each "
-            "sample of the data: metadata.reindex(X.index) adds rows without values, and "
-            "metadata.reset_index(drop=True) matches the rows by order."
+    return align_rows(X, metadata, "metadata", names, metadata_by_order)
+
+
+def align_rows(
+    X: object, values: Any, parameter: str, names: Sequence[str] | None = None, by_order: bool = False
+) -> Any:
+    """Return values of the samples in the order of X: the rows of a Series or DataFrame are selected by its index.
+
+    `names` are the names of the samples, by default the index of X. Values without an index stay as they are, and so do
+    all values with `by_order`, or for an array without names. An index that counts from 0 has no names: it is used if X
+    has the same numbers, and otherwise the rows are in the order of X. Raise ValueError, which names `parameter`, if
+    the values have names and the index of X has none, or others.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> X, ages = pd.DataFrame({"x": [1.0, 2.0]}, index=["a", "b"]), pd.Series([50, 40], index=["b", "a"])
+    >>> align_rows(X, ages, "color").tolist(), align_rows(X, {"age": [50, 40]}, "color")
+    ([40, 50], {'age': [50, 40]})
+    """
+    if isinstance(values, Mapping):
+        return {key: align_rows(X, each, f"{parameter}[{key!r}]", names, by_order) for key, each in values.items()}
+    sample_names = _list_index(X) if names is None else list(map(str, names))
+    row_names = _list_index(values)
+    if by_order or row_names is None or sample_names is None or row_names == sample_names:
+        return values
+    rows, samples = set(row_names), set(sample_names)
+    if samples and (rows == samples or (rows > samples and not _is_count(sample_names))):
+        if len(rows) < len(row_names):
+            raise ValueError(f"{parameter}: the index names a sample twice; keep one row for each.")
+        row_of = {name: i for i, name in enumerate(row_names)}
+        return values.iloc[[row_of[name] for name in sample_names]]
+    if _is_count(row_names):
+        return values
+    by_order_advice = f"{parameter}.reset_index(drop=True) matches the rows by order"
+    if _is_count(sample_names):
+        reason = f"the index names the rows ({format_names(row_names, 3)}), but X has no sample names"
+        advice = f"Give X these names as its index; {by_order_advice}"
+    else:
+        reason = f"by the index, {describe_unmatched_samples(sample_names, row_names)}"
+        advice = (
+            "Give one row for each sample of the data: "
+            f"{parameter}.reindex(X.index) adds rows without values, and {by_order_advice}"
         )
-    if len(row_of) < len(row_names):
-        raise ValueError("metadata: the index names a sample twice; keep one row for each.")
-    return metadata.iloc[[row_of[name] for name in sample_names]]  # type: ignore[attr-defined]
+    columns = list(map(str, getattr(X, "columns", ())))
+    cause = explain_unmatched_names(sample_names, row_names, columns, "pass X.T")
+    raise ValueError(f"{parameter}: {reason}. {cause or advice}.")
 
 
 def get_row_names(frame: object) -> list[str] | None:
     """Return the index of a DataFrame as text; None if there is none, or if it only counts the rows from 0."""
+    names = _list_index(frame)
+    return None if names is None or _is_count(names) else names
+
+
+def _list_index(frame: object) -> list[str] | None:
     index = getattr(frame, "index", None)
-    if index is None or callable(index) or not isinstance(index, Iterable):
-        return None
-    names = [str(name) for name in index]
-    return None if names == [str(i) for i in range(len(names))] else names
+    return None if callable(index) or not isinstance(index, Iterable) else [str(name) for name in index]
+
+
+def _is_count(names: Sequence[str]) -> bool:
+    return names == [str(i) for i in range(len(names))]
 
 
 def parse_metadata(metadata: Metadata, n_samples: int) -> dict[str, MetadataColumn]:
@@ -164,6 +214,8 @@ class Association:
         Sign of ρ; zero for groups.
     p_values, adjusted_p_values : ndarray of shape (n_components, n_columns)
         p-values, and p-values adjusted for all tests that were made.
+    identifiers : tuple of str
+        Names of the columns that were left out because each sample has a word of its own.
 
     Examples
     --------
@@ -180,6 +232,7 @@ class Association:
     sign: Array
     p_values: Array
     adjusted_p_values: Array
+    identifiers: tuple[str, ...] = ()
 
 
 def associate(scores: Array, metadata: Metadata) -> Association:
@@ -190,6 +243,7 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     scores : ndarray of shape (n_samples, n_components)
     metadata : mapping of str to sequence, or pandas.DataFrame
         One value per sample. None, NaN and words such as "NA" are missing; a test leaves out samples without a value.
+        Columns in which each sample has a word of its own, such as a name, are left out.
 
     Returns
     -------
@@ -206,16 +260,19 @@ def associate(scores: Array, metadata: Metadata) -> Association:
     (('Spearman', 'Kruskal–Wallis'), array([[1.  , 0.14]]))
     """
     scores = np.asarray(scores, float)
-    columns = parse_metadata(metadata, len(scores))
-    cells = [[_test_association(scores[:, j], column) for column in columns.values()] for j in range(scores.shape[1])]
-    strength, p_values, test = (np.array([[cell[i] for cell in row] for row in cells], float) for i in range(3))
+    parsed = parse_metadata(metadata, len(scores))
+    columns = {name: column for name, column in parsed.items() if not column.is_identifier}
+    shape = scores.shape[1], len(columns), 3
+    cells = [_test_association(score, column) for score in scores.T for column in columns.values()]
+    strength, p_values, test = np.moveaxis(np.array(cells, float).reshape(shape), 2, 0)
     adjusted = np.full(p_values.shape, np.nan)
     is_tested = np.isfinite(p_values)
     if is_tested.any():
         adjusted[is_tested] = stats.false_discovery_control(p_values[is_tested], method="bh")
     sign = np.where(test == 0, np.sign(strength), 0.0)
     tests = tuple(TEST_NAMES[int(column.max(initial=0))] for column in np.nan_to_num(test).T)
-    return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted)
+    identifiers = tuple(name for name in parsed if name not in columns)
+    return Association(tuple(columns), tests, np.abs(strength), sign, p_values, adjusted, identifiers)
 
 
 def _test_association(score: Array, column: MetadataColumn) -> tuple[float, float, int]:

@@ -9,6 +9,7 @@ from scipy import sparse
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_names, quote
 from gpower.cli.shared_flags import format_flag
+from gpower.io.tables.metadata import ID_HEADING_PATTERN
 from gpower.io.tables.reader import TEXT_SUFFIXES, get_format_suffix
 from gpower.io.tables.table import Names, Table, TableFile
 from gpower.validation.covariance import detect_matrix_kind
@@ -33,11 +34,6 @@ _SAMPLE_NAME_PATTERN = re.compile(
 _CLINICAL_NAME_PATTERN = re.compile(
     r"(.*[\W_])?(age|sex|gender|stage|grade|status|event|time|days|months|survival|os|rfs|dfs|batch|bmi|weight|height|dose"
     r"|treatment|response|outcome|label|class|group|target)([\W_].*)?",
-    re.IGNORECASE,
-)
-_ID_HEADING_PATTERN = re.compile(
-    r"(.*[\W_])?(entrez|gene|sample|probe|patient|subject|cell|row)?"
-    r"(ids?|index|idx|entrez|genes?|samples?|probes?|patients?|subjects?|cells?|rows?|barcodes?|accession|number|nr)",
     re.IGNORECASE,
 )
 
@@ -120,7 +116,7 @@ def _are_row_names(X: Array, heading: str) -> bool:
     is_followed_by_decimals = len(X) >= _MIN_HINT_ROWS and any(
         np.any(X[:, columns] != np.round(X[:, columns])) for columns in _split_columns(X, first=1)
     )
-    return bool(is_followed_by_decimals or _ID_HEADING_PATTERN.fullmatch(heading))
+    return bool(is_followed_by_decimals or ID_HEADING_PATTERN.fullmatch(heading))
 
 
 def _are_column_names(first: Array, rest: Array) -> bool:

@@ -1,5 +1,6 @@
 """Metadata of the samples that a command reads: the covariates and batches among them, and all other columns."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,6 +21,13 @@ METADATA_FLAGS = group_flags(
         metavar="COLUMN,...",
     ),
     Flag("batch", "str", help="Column of --metadata with batches, each of which is centred.", metavar="COLUMN"),
+    Flag(
+        "categorical",
+        "sequence of str",
+        help="Columns of --metadata, as label,site, whose numbers are groups. Words, and whole numbers with at most "
+        "six different values, are groups anyway.",
+        metavar="COLUMN,...",
+    ),
 )
 
 
@@ -27,7 +35,7 @@ METADATA_FLAGS = group_flags(
 class SampleMetadata:
     """Metadata of the samples of a table."""
 
-    columns: dict[str, list[str]] = field(default_factory=dict)  # all columns, with an entry per sample
+    columns: dict[str, Iterable[str]] = field(default_factory=dict)  # all, with an entry per sample; arrays are groups
     removed: dict[str, Any] = field(default_factory=dict)  # arguments `covariates` and `batch` of `GPower.fit`, if any
     notes: tuple[str, ...] = ()  # warnings of reading the file, which are printed
 
@@ -41,7 +49,9 @@ def read_sample_metadata(
     that the file does not have, and a fitted model whose covariates are not given.
     """
     fitted_levels = _list_fitted_levels(model)
-    names, batch = flags["covariates"], flags["batch"]
+    names, batch, categorical = flags["covariates"], flags["batch"], flags["categorical"] or []
+    if categorical and flags["metadata"] is None:
+        raise ValueError("--categorical names columns of --metadata, which is not given; give it, or leave this out.")
     if input_table.is_covariance and flags["metadata"] is None and batch is None:  # covariates are variables
         return SampleMetadata(removed={"covariates": names} if names and model is None else {})
     names = [name for name in fitted_levels if name != "batch"] if names is None else names
@@ -53,13 +63,18 @@ def read_sample_metadata(
     if flags["metadata"] is not None and not wanted and not is_shown:
         raise ValueError("--metadata has no effect without --covariates or --batch, which name columns to remove.")
     with sink.print_warnings() as notes:
-        columns = input_table.read_metadata(flags["metadata"], flags["metadata_by_order"])
-    for name in wanted:
+        columns: dict[str, Any] = input_table.read_metadata(flags["metadata"], flags["metadata_by_order"])
+    for name in [*wanted, *categorical]:
         if name not in columns:
             advice = "; name the column of the batches with --batch" if flags["batch"] is None and name == batch else ""
             raise ValueError(
                 f"{flags['metadata']}: there is no column {name!r} in {format_names(list(columns))}{advice}."
             )
+    if categorical:
+        import numpy as np
+
+        # text of an array is groups
+        columns |= {name: np.array(columns[name], dtype=object) for name in categorical}
     removed: dict[str, Any] = {}
     if names:
         removed["covariates"] = {name: _convert_column(columns[name], fitted_levels.get(name)) for name in names}
@@ -94,7 +109,7 @@ def _list_fitted_levels(model: Any) -> dict[str, set[str]]:
     return levels
 
 
-def _convert_column(values: list[str], levels: set[str] | None) -> list[object]:
+def _convert_column(values: Iterable[str], levels: set[str] | None) -> list[object]:
     """Return numbers or words, None where they are missing, of the type of the `levels`, or as the words suggest."""
     from gpower.analysis.association import parse_metadata_column
 

@@ -54,8 +54,8 @@ class InputTable:
             return {}
         if self.is_covariance:
             raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
-        names = self.table.sample_names
-        return read_metadata(file, self.table.X.shape[0], names, metadata_by_order=metadata_by_order)
+        names = {"sample_names": self.table.sample_names, "feature_names": self.table.feature_names}
+        return read_metadata(file, self.table.X.shape[0], **names, metadata_by_order=metadata_by_order)
 
     def decode_to_cache(self, cache: Path | None, scheduler: str | None, sink: OutputSink) -> "InputTable":
         """Return a table that reads the store decoded in `cache`; the table itself if there is no cache."""

@@ -43,7 +43,7 @@ def plot_biplot(
     X : array-like or sparse matrix of shape (n_samples, n_features)
     components : pair of int, default (0, 1)
         Indices of the components on the two axes.
-    color : sequence, optional
+    color : sequence, or mapping of one name to a sequence, optional
         As for `plot_scores`.
     feature_names : sequence of str, optional
         Names of all variables; by default those the model was fitted with, or x0, x1, ….
@@ -72,7 +72,7 @@ def plot_biplot(
     loadings = np.asarray(to_numpy(model.components_))[pair].T  # (n_features, 2)
     names = style.resolve_variable_names(model, feature_names, len(loadings))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(len(scores), color)
+    samples = SampleAppearance.from_labels(X, len(scores), color)
     panel = style.get_single_panel(axes, 5.9 + samples.legend_width, 5.0)
     draw_scores(panel, scores, samples)
     used = rank_nonzero_by_size(np.abs(loadings).max(axis=1))

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array, to_host, to_numpy
-from gpower._utils.text import format_percent
+from gpower._utils.text import format_names, format_percent
 from gpower.analysis.association import Metadata, MetadataColumn, align_metadata, associate, parse_metadata
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level
@@ -146,7 +146,8 @@ def plot_metadata(
     correlation ratio η of the ranks, from 0 to 1 (purple): η² is the share of the ranks' variance that lies between
     groups, which the Kruskal–Wallis test uses. For scores with few distinct values it is Cramér's V, from 0 to 1. A
     star marks p-values below `level` after the Benjamini–Hochberg correction over the whole figure. Samples without a
-    value, and groups of one sample, are left out of that column.
+    value, and groups of one sample, are left out of that column. Columns in which each sample has a word of its own,
+    such as a name, are left out of the figure; its title names them.
 
     Parameters
     ----------
@@ -155,7 +156,8 @@ def plot_metadata(
     X : array-like or sparse matrix of shape (n_samples, n_features)
     metadata : mapping of str to sequence, or pandas.DataFrame
         Columns with a value for every sample, in the order of X; in any order if both are frames whose index names the
-        samples.
+        samples. Whole numbers with at most six different values are groups; so are categories and text of a frame or an
+        array, such as ``metadata["label"].astype(str)``.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     level : float, default 0.05
@@ -177,6 +179,9 @@ def plot_metadata(
     '+1.00*'
     """
     association = associate(UnwrappedModel.unwrap(model).compute_scores(X), align_metadata(X, metadata))
+    if not association.names:
+        reason = f"each sample has a word of its own in {format_names(association.identifiers)}"
+        raise ValueError(f"metadata: {reason}; add a column of groups or numbers.")
     m, n = association.strength.shape
     is_significant = association.adjusted_p_values < check_probability_level(level)
     tests = np.array(association.tests)
@@ -196,7 +201,9 @@ def plot_metadata(
         text = "–" if np.isnan(strength) else f"{sign}{strength:.2f}{'*' if is_significant[j, i] else ''}"
         style.write_in_cell(panel, i, j, text, is_dark=strength > 0.6)
     panel.set_xlabel("component", fontsize=style.SMALL_FONT_SIZE)
-    style.set_left_title(panel, f"Strength of association; * adjusted p < {level:g}")
+    left_out = style.escape_label(format_names(association.identifiers), 22)
+    note = f"\nleft out, all different: {left_out}" if left_out else ""
+    style.set_left_title(panel, f"Strength of association; * adjusted p < {level:g}{note}")
     return panel
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array
-from gpower.analysis.association import MetadataColumn, parse_metadata_column
+from gpower.analysis.association import MetadataColumn, align_rows, parse_metadata_column
 from gpower.plotting import style
 from gpower.plotting.style import Panel, StyleKwargs
 
@@ -49,10 +49,13 @@ class SampleAppearance:
     marker_name: str
 
     @classmethod
-    def from_labels(cls, n_samples: int, color: Labels, shapes: Labels = None) -> SampleAppearance:
-        """Return the appearance of samples with these labels, shown by colours and by shapes, after checking them."""
-        colour_name, color = _split_name(color, "color")
-        marker_name, shapes = _split_name(shapes, "shapes")
+    def from_labels(cls, X: object, n_samples: int, color: Labels, shapes: Labels = None) -> SampleAppearance:
+        """Return the appearance of samples with these labels, shown by colours and by shapes, after checking them.
+
+        Labels with an index are put into the order of the samples X.
+        """
+        colour_name, color = _split_name(align_rows(X, color, "color"), "color")
+        marker_name, shapes = _split_name(align_rows(X, shapes, "shapes"), "shapes")
         single_group = MetadataColumn(np.full(n_samples, "", dtype=object), np.ones(n_samples, bool))
         colours = _check_label_column(color, "color", n_samples) or single_group
         markers = _check_label_column(shapes, "shapes", n_samples, must_be_groups=True)

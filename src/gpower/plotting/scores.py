@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
-from gpower.analysis.association import get_row_names
+from gpower._utils.text import NumberedNames
+from gpower.analysis.association import align_rows, get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level, compute_t2_limit
 from gpower.plotting import style
@@ -52,11 +53,13 @@ def plot_scores(
         Indices of the components on the two axes.
     color : sequence, or mapping of one name to a sequence, optional
         Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
+        Whole numbers with at most six different values are groups; so are categories and text of a frame or an array.
+        Rows of a Series are matched to those of X by name. One with names is refused if X has none, or others.
         The title of the legend is the name of a column of a frame, or that of a mapping.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
-    shapes : sequence, optional
-        Second grouping, shown by markers, with at most 8 different values; colours show `color`.
+    shapes : sequence, or mapping of one name to a sequence, optional
+        Second grouping, as `color`, shown by markers, with at most 8 different values; colours show `color`.
     names : sequence of str, optional
         Names of the samples, written next to the 12 farthest from the mean.
     ellipse : float, optional
@@ -81,7 +84,7 @@ def plot_scores(
     model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(len(scores), color, shapes)
+    samples = SampleAppearance.from_labels(X, len(scores), color, shapes)
     panel = style.get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
     style.label_axes(panel, *(format_component_label(model, j) for j in pair))
@@ -89,7 +92,7 @@ def plot_scores(
     if names is not None:
         deviations = (scores - scores.mean(axis=0)) / np.maximum(scores.std(axis=0), np.finfo(float).tiny)
         order = np.argsort(-np.sum(deviations**2, axis=1), kind="stable")
-        name_points(panel, scores, _check_sample_names(names, len(scores)), order)
+        name_points(panel, scores, _check_sample_names(X, names, len(scores)), order)
     return panel
 
 
@@ -129,8 +132,9 @@ def _draw_group_ellipse(axes: Panel, points: Array, level: float, colour: str) -
     axes.autoscale_view()
 
 
-def _check_sample_names(names: Sequence[str], n_samples: int) -> list[str]:
-    """Return the escaped names of the samples; raise ValueError if there is not one for each."""
+def _check_sample_names(X: object, names: Sequence[str], n_samples: int) -> list[str]:
+    """Return the escaped names of the samples X, in their order; raise ValueError if there is not one for each."""
+    names = align_rows(X, names, "names")
     if len(names) != n_samples:
         raise ValueError(f"names has {len(names)} entries, but X has {n_samples} samples.")
     return [style.escape_label(name) for name in names]
@@ -150,7 +154,7 @@ def plot_pairs(
     model : GPower
         Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
-    color : sequence, optional
+    color : sequence, or mapping of one name to a sequence, optional
         As for `plot_scores`.
     n_components : int, optional
         Number of leading components to draw; by default all, at most six.
@@ -175,7 +179,7 @@ def plot_pairs(
             f"Pairs need two components or more; fit a model with {format_param('n_components', 2)}, or use "
             "plot_loadings."
         )
-    samples = SampleAppearance.from_labels(len(scores), color)
+    samples = SampleAppearance.from_labels(X, len(scores), color)
     side = max(1.5, min(2.4, 9 / m))
     panels = style.get_panels(None, m, m, 0.5 + side * m + samples.legend_width, 0.4 + side * m, sharex="col")
     for (i, j), panel in np.ndenumerate(panels):
@@ -225,7 +229,7 @@ def plot_outliers(
         Model fitted to samples, not to a covariance.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     names : sequence of str, optional
-        Names of the samples; by default the index of a frame, or their positions, counted from 0.
+        Names of the samples; by default the index of a frame, or s0, s1, ….
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
     level : float, default 0.95
@@ -250,8 +254,8 @@ def plot_outliers(
     distances = np.column_stack([model.hotelling_t2(X), model.squared_residual(X)])
     training = X if reference is None else reference
     limits = np.array([model.hotelling_t2_limit(level), model.squared_residual_limit(training, level)])
-    names = get_row_names(X) if names is None else names
-    labels = _check_sample_names([*map(str, range(len(distances)))] if names is None else names, len(distances))
+    n = len(distances)
+    labels = _check_sample_names(X, get_row_names(X) or NumberedNames(n, "s") if names is None else names, n)
     beyond = distances > limits  # (n_samples, 2)
     panel = style.get_single_panel(axes, 6.0, 4.4)
     for draw_limit, limit in zip((panel.axvline, panel.axhline), limits, strict=True):

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array, is_device_array, to_host, to_numpy
 from gpower._utils.text import NumberedNames, make_names_unique
-from gpower.analysis.association import Association, Metadata, align_metadata, associate
+from gpower.analysis.association import Association, Metadata, align_metadata, associate, get_row_names
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
@@ -241,9 +241,7 @@ def collect_content(
     used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
     data_warnings = _check_same_samples(bare_model, matrix, used)
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
-    index = getattr(X, "index", None)
-    index = [f"s{i}" for i in range(table.shape[0])] if index is None or callable(index) else map(str, index)
-    row_names = list(index) if sample_names is None else sample_names
+    row_names = get_row_names(X) or NumberedNames(table.shape[0], "s") if sample_names is None else sample_names
     samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
     if samples is not None and anonymise:
         samples = samples.anonymise(omitted)
@@ -258,7 +256,7 @@ def collect_content(
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples if with_samples else None,
-        association=association,
+        association=association if association is not None and association.names else None,
         doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,
         pipeline_steps=tuple(type(step).__name__ for _, step in (pipeline.steps[:-1] if pipeline else ())),

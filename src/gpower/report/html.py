@@ -46,7 +46,8 @@ def html_report(
         The file to write, conventionally ending in ``.html``.
     metadata : mapping of str to sequence, or pandas.DataFrame, optional
         Metadata with a value for each sample, used to colour the samples and tested for association with the
-        components. The rows of a frame are matched to the samples by its index.
+        components. The rows of a frame are matched to the samples by its index. `plot_metadata` tells which columns are
+        groups.
     metadata_by_order : bool, default=False
         Match the rows of the metadata to the samples by their order, whatever their names are.
     sample_names : sequence of str, optional

@@ -15,7 +15,7 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from gpower._utils.frames import name_by_component
-from gpower._utils.text import format_count, format_percent, format_ratio, make_printable
+from gpower._utils.text import NumberedNames, format_count, format_percent, format_ratio, make_printable
 
 if TYPE_CHECKING:
     from rich.console import JustifyMethod, OverflowMethod
@@ -266,7 +266,7 @@ def compute_score_columns(model: "SparsePCAEstimator", table: "Table", removed: 
     from gpower.operators.storage.dask import is_dask_array
     from gpower.operators.storage.dask_client import compute_on_cluster
 
-    samples = table.sample_names or [f"s{i}" for i in range(table.X.shape[0])]
+    samples = table.sample_names or NumberedNames(table.X.shape[0], "s")
     scores = model.transform(table.to_frame_or_array(), **removed)
     scores = compute_on_cluster(scores) if is_dask_array(scores) else scores
     return {"sample": samples} | name_by_component(scores.T)

@@ -357,9 +357,9 @@ def _run_first_round(
 
 
 def _choose_round_columns(operator: Operator, W: Array) -> Array | None:
-    """Return the columns of a round that needs those in W: these, or all if their Gram matrix is cheap; None if neither.
+    """Return the columns of a round that needs those in W: these, or all if their Gram matrix is cheap, or None.
 
-    W are sorted column indices on the host.
+    None means that W has too many columns for a round. W are sorted column indices on the host.
     """
     n = operator.shape[1]
     # The Gram matrix of all columns exists already for a covariance, or is cheaper than the samples.

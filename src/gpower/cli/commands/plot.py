@@ -1,7 +1,7 @@
 """``gpower plot``: all pictures that a saved model and its data allow."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -75,7 +75,7 @@ def plot(
 
 
 def _list_plots(
-    model: "SparsePCAEstimator", X: Any, input_table: InputTable, columns: dict[str, list[str]], level: float
+    model: "SparsePCAEstimator", X: Any, input_table: InputTable, columns: dict[str, Iterable[str]], level: float
 ) -> Iterator[NamedPlot]:
     """Yield the pictures of the model, of its variables and samples, and of the metadata.
 
@@ -109,7 +109,7 @@ def _list_plots(
 
 
 def _list_coloured_plots(
-    model: "SparsePCAEstimator", X: Any, columns: dict[str, list[str]], level: float
+    model: "SparsePCAEstimator", X: Any, columns: dict[str, Iterable[str]], level: float
 ) -> Iterator[NamedPlot]:
     """Yield a picture of the scores coloured by each suitable column of metadata."""
     from gpower.plotting import plot_scores
@@ -124,7 +124,7 @@ def _list_coloured_plots(
         yield file, partial(plot_scores, model, X, color={name: columns[name]}, ellipse=ellipse)
 
 
-def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:
+def _describe_skipped_columns(columns: dict[str, Iterable[str]]) -> list[str]:
     """Return a note about the columns that no scores are coloured by, if there are any."""
     from gpower.plotting.sample_groups import MAX_GROUPS
 
@@ -134,7 +134,7 @@ def _describe_skipped_columns(columns: dict[str, list[str]]) -> list[str]:
     return [f"scores are not coloured by {format_names(skipped)}: {rule}."] if skipped else []
 
 
-def _select_colouring_columns(columns: dict[str, list[str]]) -> "dict[str, MetadataColumn]":
+def _select_colouring_columns(columns: dict[str, Iterable[str]]) -> "dict[str, MetadataColumn]":
     """Return the first columns of numbers, or of two or more groups that colours can show."""
     from gpower.analysis.association import parse_metadata_column
     from gpower.plotting.sample_groups import MAX_GROUPS
