@@ -273,6 +273,8 @@ def test_groups_of_fewer_than_ten_have_no_ellipse(model, wine, n_few, n_ellipses
     axes = plot_scores(model, wine.X, color=labels, ellipse=0.95)
     assert len(axes.patches) == n_ellipses
     assert ("(groups of 10 or more)" in axes.texts[0].get_text()) == (n_ellipses == 1)
+    axes.figure.draw_without_rendering()
+    assert axes.texts[0].get_window_extent().x0 > 0  # inside the figure
 
 
 def test_pairs_of_components_have_points_and_correlations(model, wine):
@@ -372,6 +374,8 @@ def test_bars_of_metadata_are_next_to_their_samples(model, wine):
     assert np.all(np.diff(shades) <= 1e-12)
     assert len(np.unique(groups.images[0].get_array()[:, 0, :3], axis=0)) == 2
     assert np.count_nonzero(np.diff(groups.images[0].get_array()[:, 0, 0])) == 1
+    few = plot_heatmap(model, wine.X, metadata={"er": ["0", "1"] * 89, "batch": ["A", "B"] * 89})[:2]
+    assert len(np.unique(np.vstack([panel.images[0].get_array()[:, 0, :3] for panel in few]), axis=0)) == 4
     assert len(np.unique(many.images[0].get_array()[:, 0, :3], axis=0)) == 8  # seven colours, and grey
     (legend,) = numbers.figure.legends
     words = [text.get_text() for text in legend.get_texts()]

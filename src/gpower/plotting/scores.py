@@ -109,7 +109,7 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
     if abs(correlation) >= 0.05:
         notes.append(f"correlation of the scores {correlation:+.2f}")
     if notes:
-        style.write_panel_note(panel, 0.99, 1.01, "; ".join(notes), fontsize=7.5)
+        style.write_panel_note(panel, 0.99, 1.01, "\n".join(notes), fontsize=7.5)
 
 
 def correlate_score_pair(scores: Array) -> float:

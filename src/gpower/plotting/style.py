@@ -120,8 +120,9 @@ def label_axes(axes: Panel, xlabel: str, ylabel: str) -> None:
 
 def set_left_title(axes: Panel, title: str) -> None:
     """Set a title at the left edge, above a note that is written over the panel."""
-    has_note = any(text.get_transform() == axes.transAxes and text.get_position()[1] > 1 for text in axes.texts)
-    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=16 if has_note else None)
+    notes = (text for text in axes.texts if text.get_transform() == axes.transAxes and text.get_position()[1] > 1)
+    n_lines = max((1 + note.get_text().count("\n") for note in notes), default=0)
+    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=5 + 11 * n_lines if n_lines else None)
 
 
 def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
