@@ -111,6 +111,7 @@ def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
     ("cardinality", "labels"),
     [
         ([1, 3, 12000], ["1", "3", "12,000"]),
+        ([*range(6, 22)], ["6", "7", "9", "11", "13", "16", "19"]),
         ([1, 2, 1000, 1100], ["1", "3", "10", "30", "100", "300", "1,000"]),
         ([1, *range(100, 200_000, 1000)], ["1", "10", "100", "1,000", "10,000", "100,000"]),
     ],
@@ -145,6 +146,7 @@ def test_scores_with_the_standard_error_of_the_folds(cv):
 
 def test_the_chosen_point_is_ringed(cv):
     axes = plot_cv(cv)
+    assert "paired differences between folds" in axes.get_legend().get_title().get_text()
     rings = [line for line in axes.lines if line.get_markersize() == 12]
     assert [ring.get_xdata()[0] for ring in rings] == list(cv.cardinality_) == [8, 6]
     curves = [container.lines[0].get_xydata() for container in axes.containers]

@@ -283,8 +283,9 @@ def test_pairs_of_components_have_points_and_correlations(model, wine):
     scores = model.transform(wine.X)
     points = np.vstack([group.get_offsets() for group in panels[2, 1].collections])
     np.testing.assert_array_equal(points, scores[:, [1, 2]])  # the classes come one after the other
-    assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}"
+    assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}".replace("-", "−")
     assert panels[3, 0].get_xlabel() == "Component 1"
+    assert not any("-" in text.get_text() for panel in panels.flat for text in panel.texts)  # a minus is no hyphen
     with pytest.raises(ValueError, match="Pairs need two components"):
         plot_pairs(GPower(1, cardinality=2).fit(wine.X), wine.X)
 
