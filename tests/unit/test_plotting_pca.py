@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from tests.planted_data import make_planted_components
 
 from gpower import GPower
@@ -48,6 +48,11 @@ def model(wine):
 
 def names_in(axes):
     return [text for text in axes.texts if text.get_text() and text.get_transform() != axes.transAxes]
+
+
+def list_names(axes):
+    """Return the names of points; those of close points share a label."""
+    return [name for text in names_in(axes) for name in text.get_text().split("\n")]
 
 
 def texts_of(axes):
@@ -166,7 +171,7 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     axes = plot_biplot(fitted, X, feature_names=[f"{LONG[:52]} {i}" for i in range(60)], max_variables=50)
     left = [text.get_text() for text in axes.texts if "not named" in text.get_text()]
     assert len(left) == 1
-    named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
+    named = [name for name in list_names(axes) if name.startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
     assert find_illegible_texts(axes) == []
 
@@ -177,16 +182,30 @@ def test_lines_to_labels_avoid_points():
     assert count_crossed_points(np.zeros(2), boxes, points, 3).tolist() == [2, 0, 1]
 
 
+def test_lines_to_labels_cross_no_label_and_close_points_share_one():
+    cancer = load_breast_cancer(as_frame=True).data
+    fitted = GPower(5, cardinality=6, scale=True).fit(cancer)
+    for axes in (plot_correlation_circle(fitted, cancer), plot_biplot(fitted, cancer)):
+        assert find_illegible_texts(axes) == []
+        labels = [(text, Text.get_window_extent(text)) for text in names_in(axes)]
+        for text, box in (each for each in labels if each[0].arrow_patch.get_visible()):
+            start, end = axes.transData.transform(text.xy), (box.min + box.max) / 2
+            line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
+            assert not any(other.contains(*point) for each, other in labels if each is not text for point in line)
+    assert len(labels) < 8  # of twelve names
+    assert len(list_names(axes)) == 12
+
+
 def test_about_a_dozen_of_samples_and_variables_are_named(model, wine):
     planted = load_planted_expression()
     fitted = GPower(2, cardinality=20).fit(planted.X)
     largest = {name for each in fitted.loadings(planted.feature_names) for name in each}
     for plot in (plot_biplot, plot_correlation_circle):
-        named = {text.get_text() for text in names_in(plot(fitted, planted.X, feature_names=planted.feature_names))}
+        named = set(list_names(plot(fitted, planted.X, feature_names=planted.feature_names)))
         assert 8 <= len(named) <= 12
         assert named < largest
     scores = plot_scores(model, wine.X, names=[f"w{i}" for i in range(178)])
-    assert 8 <= len(names_in(scores)) <= 12
+    assert 8 <= len(list_names(scores)) <= 12
 
 
 def test_colours_of_groups_do_not_depend_on_the_order_of_the_rows(model, wine):
@@ -206,7 +225,7 @@ def test_a_covariance_is_drawn_in_the_circle():
     pitprops = load_pitprops()
     model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
     axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
-    assert {text.get_text() for text in names_in(axes)} >= {"topdiam", "length", "moist", "testsg"}
+    assert set(list_names(axes)) >= {"topdiam", "length", "moist", "testsg"}
     assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
     assert find_illegible_texts(axes) == []
 
@@ -325,13 +344,13 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     beyond = (model.hotelling_t2(odd) > model.hotelling_t2_limit(0.99)) | (
         model.squared_residual(odd) > model.squared_residual_limit(wine.X, 0.99)
     )
-    assert {text.get_text() for text in names_in(axes)} == {f"wine {i}" for i in np.flatnonzero(beyond)}
+    assert set(list_names(axes)) == {f"wine {i}" for i in np.flatnonzero(beyond)}
     vertical, horizontal = axes.lines
     assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
     assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
     indexed = odd.set_axis([f"bottle {i}" for i in range(len(odd))])
     of_index = plot_outliers(model, indexed, reference=wine.X, level=0.99)
-    assert {text.get_text() for text in names_in(of_index)} == {f"bottle {i}" for i in np.flatnonzero(beyond)}
+    assert set(list_names(of_index)) == {f"bottle {i}" for i in np.flatnonzero(beyond)}
 
 
 def test_metadata_are_a_map_of_associations():

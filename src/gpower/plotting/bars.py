@@ -26,7 +26,7 @@ __all__ = ["plot_comparison", "plot_enrichment", "plot_loadings", "plot_stabilit
 MAX_PANELS_PER_ROW = 3
 #: Width of the bars of a panel, of the narrowest column of names, and of a figure with more than one panel per row.
 BARS_WIDTH_INCHES, MIN_NAME_WIDTH_INCHES, MAX_WIDTH_INCHES = 2.6, 0.8, 10.5
-#: Largest number of intervals between the ticks below the bars, and their smallest width, in which labels do not collide.
+#: Largest number of intervals between the ticks below the bars, and their smallest width, so that labels stay apart.
 MAX_TICK_INTERVALS, MIN_TICK_INTERVAL_INCHES = 5, 0.45
 #: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
 MIN_BAR_SLOTS = 2
