@@ -351,6 +351,14 @@ def test_variables_of_far_larger_scale_that_make_up_components_are_named_with_th
             function(wine)
 
 
+def test_a_variable_of_another_scale_among_similar_ones_is_to_be_left_out():
+    X = np.random.default_rng(0).standard_normal((50, 12)) * np.where(np.arange(12) == 7, 1000, 1)
+    with pytest.warns(
+        ScaleWarning, match=r"times\)\. The scales of the other variables are similar.*leave them out\.$"
+    ):
+        GPower(1, cardinality=3).fit(X)
+
+
 def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_warning():
     X = np.random.default_rng(0).standard_normal((50, 6))
     X[:, 1] = X[:, 0] + 0.1 * X[:, 1]

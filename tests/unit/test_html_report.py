@@ -21,6 +21,7 @@ from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.report import content as contents_module
 from gpower.report import samples as samples_module
+from gpower.report.charts import make_scree_chart
 from gpower.report.content import collect_content
 from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
@@ -59,6 +60,14 @@ class TestContent:
         A = DATA.X - DATA.X.mean(axis=0)
         squares = np.linalg.svd(A, compute_uv=False) ** 2
         np.testing.assert_allclose(collect().pca_shares, squares[:3] / squares.sum(), rtol=1e-8)
+
+    @pytest.mark.parametrize(
+        ("cardinality", "label"), [(99, "% of variance"), (1, "% of variance (logarithmic scale)")]
+    )
+    def test_small_variances_have_a_logarithmic_scale(self, cardinality, label):
+        X = np.random.default_rng(0).standard_normal((40, 1000))
+        chart = make_scree_chart(collect(GPower(2, cardinality=cardinality).fit(X), X))
+        assert chart.yaxis.axis_label.text == label
 
     def test_proofs_of_the_fit_or_of_later(self):
         proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)

@@ -1,5 +1,6 @@
 """Maps of loadings and scatters of scores show the model's numbers, with the model's names."""
 
+import itertools
 from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
@@ -49,6 +50,15 @@ def test_the_colours_are_centred_at_zero_and_red_is_positive():
     positive, negative = (bar.get_facecolor() for bar in plot_loadings(model_of([[0.6, -0.2]]))[0].patches)
     assert positive[0] > positive[2]
     assert negative[2] > negative[0]
+
+
+def test_ticks_below_narrow_bars_do_not_collide():
+    figure, axes = plt.subplots(1, 3, figsize=(4, 2), layout="constrained")
+    plot_loadings(model_of([[1.0, 0.0], [0.6, -0.8], [0.8, 0.6]]), axes=axes)
+    figure.draw_without_rendering()
+    for panel in axes:
+        boxes = [label.get_window_extent() for label in panel.get_xticklabels()]
+        assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 
 def test_a_minus_marks_the_negative_cells_for_grey_print_and_the_first_component_is_on_top():

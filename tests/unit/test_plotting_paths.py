@@ -101,6 +101,7 @@ def test_ticks_of_cardinalities_are_plain_numbers_inside_the_axis(path):
     ("cardinality", "labels"),
     [
         ([1, 3, 12000], ["1", "3", "12,000"]),
+        ([*range(6, 22)], ["6", "7", "9", "11", "13", "16", "19"]),
         ([1, 2, 1000, 1100], ["1", "3", "10", "30", "100", "300", "1,000"]),
         ([1, *range(100, 200_000, 1000)], ["1", "10", "100", "1,000", "10,000", "100,000"]),
     ],
@@ -135,6 +136,7 @@ def test_scores_with_the_standard_error_of_the_folds(cv):
 
 def test_the_curve_is_that_of_the_criterion_with_the_choice_and_the_range_that_would_do(cv):
     axes = plot_cv(cv)
+    assert "paired differences between folds" in axes.get_legend().get_title().get_text()
     rings = [line for line in axes.lines if line.get_markersize() == 12]
     assert [ring.get_xdata()[0] for ring in rings] == list(cv.cardinality_) == [8, 6]
     assert [text.partition(" (")[0] for text in legend(axes)] == ["component 1: 8", "component 2: 6"]
@@ -173,15 +175,15 @@ def test_a_joint_search_has_one_curve():
 
 
 def test_frequencies_are_sorted_and_the_selected_marked():
-    frequency = np.array([[0.0, 0.9, 0.3, 1.0], [0.8, 0.0, 0.0, 0.1]])
+    frequency = np.array([[0.0, 0.9, 0.3, 1.0], [0.8, 0.0, 0.0, 0.1], [0, 0, 0.7, 0], [1, 1, 1, 1]])
     stand_in = SimpleNamespace(
         frequency=frequency,
         threshold=0.8,
         selected=frequency >= 0.8,
-        expected_false_selections=np.array([0.5, 1.25]),
+        expected_false_selections=np.array([0.5, 1.25, 0.077, 3.2]),
         feature_names=np.array(list("abcd")),
     )
-    first, second = plot_stability(stand_in)
+    first, second, third, fourth = plot_stability(stand_in)
     assert [bar.get_width() for bar in first.patches] == [1.0, 0.9, 0.3]
     assert [label.get_text() for label in first.get_yticklabels()] == ["d", "b", "c"]
     faces = [bar.get_facecolor() for bar in first.patches]
@@ -189,9 +191,20 @@ def test_frequencies_are_sorted_and_the_selected_marked():
     assert [label.get_color() for label in first.get_yticklabels()] == ["black", "black", "0.5"]
     (threshold,) = first.lines
     assert threshold.get_xdata()[0] == 0.8
-    assert second.get_title(loc="left") == "Component 2 · 1 selected\nweak: ≤ 1.2 expected by chance"
-    assert first.get_title(loc="left") == "Component 1 · 2 selected\n≤ 0.5 expected by chance"
-    assert faces[0] != second.patches[0].get_facecolor()  # chance alone could have selected as many
+    assert [panel.get_title(loc="left").replace("\n", ", ") for panel in (first, second, third, fourth)] == [
+        "Component 1 · 2 variables selected, at most 0.5 of them by chance",
+        "Component 2 · 1 variable selected, all of them may be chance",
+        "Component 3 · no variable selected, none is in 80 % of the subsamples",
+        "Component 4 · 4 variables selected, up to 3.2 of them may be chance",
+    ]
+    colours = [panel.patches[0].get_facecolor() for panel in (first, second, fourth)]
+    assert colours[0] != colours[1] == colours[2]
+    (legend,) = first.figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == [
+        "selected; at most a third may be chance",
+        "selected, but more than a third may be chance",
+        "not selected",
+    ]
 
 
 def test_stability_of_the_planted_modules_and_the_objects_own_plots(path, planted):

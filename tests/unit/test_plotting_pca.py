@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_wine
+from sklearn.datasets import load_breast_cancer, load_wine
 from tests.planted_data import make_planted_components
 
 from gpower import GPower
@@ -48,6 +48,11 @@ def model(wine):
 
 def names_in(axes):
     return [text for text in axes.texts if text.get_text() and text.get_transform() != axes.transAxes]
+
+
+def list_names(axes):
+    """Return the names of points; those of close points share a label."""
+    return [name for text in names_in(axes) for name in text.get_text().split("\n")]
 
 
 def texts_of(axes):
@@ -165,7 +170,7 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     axes = plot_biplot(fitted, X, feature_names=[f"{LONG[:52]} {i}" for i in range(60)], max_variables=50)
     left = [text.get_text() for text in axes.texts if "not named" in text.get_text()]
     assert len(left) == 1
-    named = [text for text in names_in(axes) if text.get_text().startswith("a name")]
+    named = [name for name in list_names(axes) if name.startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
     assert find_illegible_texts(axes) == []
 
@@ -176,16 +181,30 @@ def test_lines_to_labels_avoid_points():
     assert count_crossed_points(np.zeros(2), boxes, points, 3).tolist() == [2, 0, 1]
 
 
+def test_lines_to_labels_cross_no_label_and_close_points_share_one():
+    cancer = load_breast_cancer(as_frame=True).data
+    fitted = GPower(5, cardinality=6, scale=True).fit(cancer)
+    for axes in (plot_correlation_circle(fitted, cancer), plot_biplot(fitted, cancer)):
+        assert find_illegible_texts(axes) == []
+        labels = [(text, Text.get_window_extent(text)) for text in names_in(axes)]
+        for text, box in (each for each in labels if each[0].arrow_patch.get_visible()):
+            start, end = axes.transData.transform(text.xy), (box.min + box.max) / 2
+            line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
+            assert not any(other.contains(*point) for each, other in labels if each is not text for point in line)
+    assert len(labels) < 8  # of twelve names
+    assert len(list_names(axes)) == 12
+
+
 def test_about_a_dozen_of_samples_and_variables_are_named(model, wine):
     planted = load_planted_expression()
     fitted = GPower(2, cardinality=20).fit(planted.X)
     largest = {name for each in fitted.loadings(planted.feature_names) for name in each}
     for plot in (plot_biplot, plot_correlation_circle):
-        named = {text.get_text() for text in names_in(plot(fitted, planted.X, feature_names=planted.feature_names))}
+        named = set(list_names(plot(fitted, planted.X, feature_names=planted.feature_names)))
         assert 8 <= len(named) <= 12
         assert named < largest
     scores = plot_scores(model, wine.X, names=[f"w{i}" for i in range(178)])
-    assert 8 <= len(names_in(scores)) <= 12
+    assert 8 <= len(list_names(scores)) <= 12
 
 
 def test_colours_of_groups_do_not_depend_on_the_order_of_the_rows(model, wine):
@@ -205,7 +224,7 @@ def test_a_covariance_is_drawn_in_the_circle():
     pitprops = load_pitprops()
     model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
     axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
-    assert {text.get_text() for text in names_in(axes)} >= {"topdiam", "length", "moist", "testsg"}
+    assert set(list_names(axes)) >= {"topdiam", "length", "moist", "testsg"}
     assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
     assert find_illegible_texts(axes) == []
 
@@ -289,6 +308,8 @@ def test_groups_of_fewer_than_ten_have_no_ellipse(model, wine, n_few, n_ellipses
     axes = plot_scores(model, wine.X, color=labels, ellipse=0.95)
     assert len(axes.patches) == n_ellipses
     assert ("(groups of 10 or more)" in axes.texts[0].get_text()) == (n_ellipses == 1)
+    axes.figure.draw_without_rendering()
+    assert axes.texts[0].get_window_extent().x0 > 0  # inside the figure
 
 
 def test_pairs_of_components_have_points_and_correlations(model, wine):
@@ -297,8 +318,9 @@ def test_pairs_of_components_have_points_and_correlations(model, wine):
     scores = model.transform(wine.X)
     points = np.vstack([group.get_offsets() for group in panels[2, 1].collections])
     np.testing.assert_array_equal(points, scores[:, [1, 2]])  # the classes come one after the other
-    assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}"
+    assert panels[1, 2].texts[0].get_text() == f"correlation\n{np.corrcoef(scores.T)[1, 2]:+.2f}".replace("-", "−")
     assert panels[3, 0].get_xlabel() == "Component 1"
+    assert not any("-" in text.get_text() for panel in panels.flat for text in panel.texts)  # a minus is no hyphen
 
 
 def test_shared_variables_are_counted():
@@ -332,13 +354,13 @@ def test_samples_beyond_a_limit_are_named_and_counted(model, wine):
     beyond = (model.hotelling_t2(odd) > model.hotelling_t2_limit(0.99)) | (
         model.squared_residual(odd) > model.squared_residual_limit(wine.X, 0.99)
     )
-    assert {text.get_text() for text in names_in(axes)} == {f"wine {i}" for i in np.flatnonzero(beyond)}
+    assert set(list_names(axes)) == {f"wine {i}" for i in np.flatnonzero(beyond)}
     vertical, horizontal = axes.lines
     assert vertical.get_xdata()[0] == model.hotelling_t2_limit(0.99)
     assert horizontal.get_ydata()[0] == model.squared_residual_limit(wine.X, 0.99)
     for name, X in (("bottle ", odd.set_axis([f"bottle {i}" for i in range(len(odd))])), ("s", odd)):
         of_index = plot_outliers(model, X, reference=wine.X, level=0.99)
-        assert {text.get_text() for text in names_in(of_index)} == {f"{name}{i}" for i in np.flatnonzero(beyond)}
+        assert set(list_names(of_index)) == {f"{name}{i}" for i in np.flatnonzero(beyond)}
 
 
 def test_metadata_are_a_map_of_associations():
@@ -390,6 +412,8 @@ def test_bars_of_metadata_are_next_to_their_samples(model, wine):
     assert np.all(np.diff(shades) <= 1e-12)
     assert len(np.unique(groups.images[0].get_array()[:, 0, :3], axis=0)) == 2
     assert np.count_nonzero(np.diff(groups.images[0].get_array()[:, 0, 0])) == 1
+    few = plot_heatmap(model, wine.X, metadata={"er": ["0", "1"] * 89, "batch": ["A", "B"] * 89})[:2]
+    assert len(np.unique(np.vstack([panel.images[0].get_array()[:, 0, :3] for panel in few]), axis=0)) == 4
     assert len(np.unique(many.images[0].get_array()[:, 0, :3], axis=0)) == 8  # seven colours, and grey
     (legend,) = numbers.figure.legends
     words = [text.get_text() for text in legend.get_texts()]

@@ -16,6 +16,7 @@ import openpyxl
 import pytest
 import scipy.io
 import scipy.sparse as sp
+from sklearn.datasets import load_wine
 from tests.tables import FEATURES, NUMBERS, SAMPLES, assert_table
 
 from gpower import GPower
@@ -214,13 +215,17 @@ class TestHints:
         names = (*(f"g{j}" for j in range(36)), "dose", "patient age", "codes", "days_alive")
         X = self.wide.copy()
         X[:, 38] = np.arange(30) % 3
-        differ = "from the other variables in kind of values or name; if not wanted, add --drop"
+        differ = "from the other variables in scale, kind of values or name; if not wanted, add --drop"
         assert self.find_hints(Table(X, names)) == [
             f"dose, patient age, codes, days_alive differ {differ} 'dose,patient age,codes,days_alive'"
         ]
         renamed = (*names[:36], "big", "b", "codes", "d")
         assert self.find_hints(Table(X, renamed)) == [f"codes differs {differ} codes"]
         assert self.find_hints(Table(self.wide[:, :36], names[:36])) == []
+        X[::4, 38] = np.nan
+        X[:, [3, 5]] *= [[11, 1000]]
+        all_odd = "g5,g3,dose,patient age,codes,days_alive"  # the extreme scale first
+        assert self.find_hints(Table(X, names)) == [f"{all_odd.replace(',', ', ')} differ {differ} '{all_odd}'"]
 
     def test_names_that_repeat_may_be_data(self, tmp_path):
         rows = ["kind,a,b", *(f"{kind},{i}.5,{i * i}" for i, kind in enumerate("xyzxyz"))]
@@ -235,6 +240,8 @@ class TestHints:
     def test_variables_of_mixed_kinds_have_no_hint(self):
         assert self.find_hints(Table(self.wide.round(), tuple(f"age_{j}" for j in range(40)))) == []
         assert self.find_hints(Table(self.X * [1, 1, 1000, 1, 1, 1], tuple("abcdef"))) == []
+        wine = load_wine()
+        assert self.find_hints(Table(wine.data, tuple(wine.feature_names))) == []
 
     @pytest.mark.parametrize(
         ("samples", "variables"),

@@ -9,6 +9,7 @@ from scipy import sparse
 from gpower._utils.arrays import Array
 from gpower._utils.text import format_names, quote
 from gpower.cli.shared_flags import format_flag
+from gpower.estimators.fit_summary import MAX_FOREIGN_SHARE, MIN_COMPARED_COLUMNS, find_large_scales
 from gpower.io.tables.metadata import ID_HEADING_PATTERN
 from gpower.io.tables.reader import TEXT_SUFFIXES, get_format_suffix
 from gpower.io.tables.table import Names, Table, TableFile
@@ -17,8 +18,6 @@ from gpower.validation.covariance import detect_matrix_kind
 _HINT_BLOCK_COLUMNS = 1000  # columns that are examined at once, which limits the memory of copies
 _MIN_HINT_ROWS = 5  # in fewer rows distinct integers may be chance
 _MAX_HINT_ROWS = 1000  # rows or names that are examined
-_MIN_COMPARED_COLUMNS = 10  # fewer columns have no common scale or kind of name
-_MAX_ODD_SHARE = 0.03  # of the columns; if more differ, the table is of mixed columns
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
 #: Genes that nearly every expression table contains; other gene symbols may look like names of samples.
@@ -32,8 +31,8 @@ _SAMPLE_NAME_PATTERN = re.compile(
     r"GSM\d+.*|TCGA[-.].*|[ESD]RR\d+.*|s\d+|(sample|patient|subject|donor)[ _.-]?\w*", re.IGNORECASE
 )
 _CLINICAL_NAME_PATTERN = re.compile(
-    r"(.*[\W_])?(age|sex|gender|stage|grade|status|event|time|days|months|survival|os|rfs|dfs|batch|bmi|weight|height|dose"
-    r"|treatment|response|outcome|label|class|group|target)([\W_].*)?",
+    r"(.*[\W_])?(age|size|sex|gender|stage|grade|status|event|time|days|months|survival|os|rfs|dfs|batch|bmi|weight"
+    r"|height|dose|treatment|response|outcome|label|class|group|target)([\W_].*)?",
     re.IGNORECASE,
 )
 
@@ -85,7 +84,7 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False)
         if odd:
             drop = format_flag("drop_rows" if file.transpose else "drop", odd)
             differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
-            yield f"{differ} from the other variables in kind of values or name; if not wanted, add {drop}"
+            yield f"{differ} from the other variables in scale, kind of values or name; if not wanted, add {drop}"
     if not covariance and (kind := detect_matrix_kind(X, columns is not None and columns == rows)):
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
@@ -144,19 +143,27 @@ def _are_axes_swapped(columns: Names | None, rows: Names | None) -> bool:
 
 
 def _find_odd_variables(X: Array, names: Names) -> list[str]:
-    """Return the names of the few variables unlike the rest: codes among decimals, or called like clinical data.
+    """Return the names of the few variables unlike the rest, those of far larger scale first.
 
-    The list is empty if the table has few columns, or columns of mixed kinds.
+    The others are codes among decimals, or called like clinical data. The list is empty if the table has few columns,
+    or columns of mixed kinds.
     """
-    if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < _MIN_COMPARED_COLUMNS:
+    if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < MIN_COMPARED_COLUMNS:
         return []
-    is_whole = np.concatenate(
-        [np.all(X[:, columns] == np.round(X[:, columns]), axis=0) for columns in _split_columns(X)]
+    spread, is_code = np.empty(X.shape[1]), np.empty(X.shape[1], bool)
+    for columns in _split_columns(X):
+        known = np.ma.masked_invalid(X[:, columns])
+        with np.errstate(over="ignore"):
+            spread[columns] = np.nan_to_num(known.std(axis=0).filled(0), posinf=0)
+        is_whole = np.all(known == np.round(known), axis=0).filled(False)
+        is_code[columns] = [
+            whole and 2 <= len(np.unique(column.compressed())) <= _MAX_CODES
+            for whole, column in zip(is_whole, known.T, strict=True)
+        ]
+    by_scale, _, are_foreign = find_large_scales(spread)
+    is_clinical = np.array([bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names])
+    max_odd = min(20, max(3, int(MAX_FOREIGN_SHARE * len(names))))
+    by_kind = set[int]().union(
+        *(np.flatnonzero(each).tolist() for each in (is_code, is_clinical) if np.sum(each) <= max_odd)
     )
-    criteria: list[Array | list[bool]] = [
-        [whole and 2 <= len(np.unique(column)) <= _MAX_CODES for whole, column in zip(is_whole, X.T, strict=True)],
-        [bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names],
-    ]
-    max_odd = min(20, max(3, int(_MAX_ODD_SHARE * len(names))))
-    odd = set[int]().union(*(np.flatnonzero(each).tolist() for each in criteria if np.sum(each) <= max_odd))
-    return [names[j] for j in sorted(odd)]
+    return [names[j] for j in dict.fromkeys([*(by_scale.tolist() if are_foreign else []), *sorted(by_kind)])]

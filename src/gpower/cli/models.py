@@ -45,7 +45,6 @@ def load_matching_table(
     if missing is not None:
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
     data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
-    data_params["scale"] = True  # no hint at another scale, which the fit has decided
     loaded = _load_model_columns(model, data, FlagGroups(reading=flags.reading, options=data_params), sink)
     if loaded.storage == "memory":
         if allow_absent_unused and not loaded.is_covariance:
@@ -66,12 +65,13 @@ def _load_model_columns(model: "SparsePCAEstimator", data: Path, flags: FlagGrou
         return load_table(data, flags, sink)
     except TableError as error:
         unreadable = error.options.get("drop")
-        if not isinstance(unreadable, list) or not unreadable or "feature_names_in_" not in vars(model):
+        if not isinstance(unreadable, list) or "feature_names_in_" not in vars(model):
             raise
-        if not set(unreadable).isdisjoint(model.feature_names_in_):
+        foreign = [name for name in unreadable if isinstance(name, str) and name not in model.feature_names_in_]
+        if not foreign:
             raise
-    sink.print_notes(f"columns that the model does not have are left out: {format_names(unreadable)}.")
-    reading = flags.reading | {"drop": [*(flags.reading["drop"] or ()), *unreadable]}
+    sink.print_notes(f"columns that the model does not have are left out: {format_names(foreign)}.")
+    reading = flags.reading | {"drop": [*(flags.reading["drop"] or ()), *foreign]}
     return _load_model_columns(model, data, FlagGroups(reading=reading, options=flags.options), sink)
 
 

@@ -29,6 +29,9 @@ MIN_ADDED_VARIANCE_SHARE = 0.1
 #: whose standard deviation is this multiple of the median, or to variables of this larger multiple. The largest
 #: multiples seen where all variables have one unit: 7 in log expression of genes, 41 in counts of words.
 DOMINANT_LOADING_SHARE, DOMINANT_SCALE_RATIO, EXTREME_SCALE_RATIO = 0.95, 10, 100
+#: Columns of far larger scale are foreign to a table of at least so many columns if they are at most this share of
+#: them, or three, and the scales of the others are similar.
+MIN_COMPARED_COLUMNS, MAX_FOREIGN_SHARE = 10, 0.03
 
 
 class IterationCounts(np.ndarray):
@@ -200,6 +203,29 @@ def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[
         )
 
 
+def find_large_scales(column_norms: Array) -> tuple[Array, Array, bool]:
+    """Return the columns whose norm is far above the median, the largest first, and their multiples of the median.
+
+    The third entry is whether these are few columns among others of one scale, such as clinical data among genes; in a
+    table of different units the others differ too. `column_norms`, (n_features,), are on the host.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.estimators.fit_summary import find_large_scales
+    >>> find_large_scales(np.array([1.0] * 8 + [50.0, 700.0]))
+    (array([9, 8]), array([700.,  50.]), True)
+    """
+    norms = np.sort(column_norms[column_norms > 0])
+    median = np.quantile(norms, 0.5, method="lower") if norms.size else np.inf
+    large = np.flatnonzero(column_norms >= DOMINANT_SCALE_RATIO * median)
+    large = large[np.argsort(-column_norms[large], kind="stable")]
+    n = column_norms.size
+    are_few = n >= MIN_COMPARED_COLUMNS and large.size <= max(3, MAX_FOREIGN_SHARE * n)
+    low, high = np.quantile(norms[: norms.size - large.size], [0.05, 0.95]) if are_few and norms.size else (0.0, 1.0)
+    return large, column_norms[large] / median, bool(high < DOMINANT_SCALE_RATIO * low)
+
+
 def iter_scale_warnings(
     components: Array, column_norms: Array, feature_names: Any = None, is_covariance: bool = False
 ) -> Iterator[WarningSpec]:
@@ -208,12 +234,7 @@ def iter_scale_warnings(
     `components` are of shape (m, n_features), `column_norms`, (n_features,), are on the host. The norms are equal after
     scaling, so that nothing is yielded then.
     """
-    if not column_norms.any():
-        return
-    median = np.quantile(column_norms[column_norms > 0], 0.5, method="lower")
-    large = np.flatnonzero(column_norms >= DOMINANT_SCALE_RATIO * median)
-    large = large[np.argsort(-column_norms[large], kind="stable")]
-    ratios = column_norms[large] / median
+    large, ratios, are_foreign = find_large_scales(column_norms)
     shares = components[:, large] ** 2  # (m, number of large columns)
     share_of_extreme = shares[:, ratios >= EXTREME_SCALE_RATIO].sum(axis=1)
     dominated = np.maximum(shares.max(axis=1, initial=0), share_of_extreme) >= DOMINANT_LOADING_SHARE
@@ -224,10 +245,12 @@ def iter_scale_warnings(
         for i in np.flatnonzero(shares[dominated].max(axis=0) > 1 - DOMINANT_LOADING_SHARE)
     ]
     advice = "give the correlation matrix" if is_covariance else f"use {format_param('scale', True)}"
+    advice = f"If the variables have different units, {advice}"
+    if are_foreign:
+        advice = "The scales of the other variables are similar: if these are of another kind, leave them out"
     yield (
         f"{_format_component_numbers(dominated)}: variables whose standard deviation is far above the median of all "
-        f"variables have nearly all of the weight: {format_names(listed)}. If the variables have different units, "
-        f"{advice}.",
+        f"variables have nearly all of the weight: {format_names(listed)}. {advice}.",
         ScaleWarning,
     )
 

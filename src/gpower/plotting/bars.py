@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpower._utils.arrays import Array, to_numpy
+from gpower._utils.text import format_count, format_percent
 from gpower.plotting import style
 from gpower.plotting.model_data import FittedModel, format_component_label
+from gpower.plotting.sample_groups import LegendEntry, draw_legend
 from gpower.plotting.style import AxesLike, Panel, Panels
 from gpower.validation.pipelines import UnwrappedModel
 
@@ -24,10 +26,18 @@ __all__ = ["plot_comparison", "plot_enrichment", "plot_loadings", "plot_stabilit
 MAX_PANELS_PER_ROW = 3
 #: Width of the bars of a panel, of the narrowest column of names, and of a figure with more than one panel per row.
 BARS_WIDTH_INCHES, MIN_NAME_WIDTH_INCHES, MAX_WIDTH_INCHES = 2.6, 0.8, 10.5
-#: Largest number of intervals between the ticks below the bars, whose labels then do not collide.
-MAX_TICK_INTERVALS = 5
+#: Largest number of intervals between the ticks below the bars, and their smallest width, so that labels stay apart.
+MAX_TICK_INTERVALS, MIN_TICK_INTERVAL_INCHES = 5, 0.45
 #: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
 MIN_BAR_SLOTS = 2
+#: Largest share of the selected variables that chance may have selected where they are drawn as reliable.
+MAX_CHANCE_SHARE = 1 / 3
+#: Legend of the bars of selected variables, reliable and not, and of the others.
+EVIDENCE_LEGEND: tuple[LegendEntry, ...] = (
+    ("selected; at most a third may be chance", {"color": style.BLUE}),
+    ("selected, but more than a third may be chance", {"color": style.ORANGE}),
+    ("not selected", {"markerfacecolor": "white", "markeredgecolor": "0.5"}),
+)
 #: Largest number of characters of a gene set's name that a figure shows.
 MAX_SET_NAME_LENGTH = 48
 
@@ -87,8 +97,8 @@ def plot_stability(
     """Plot the selection frequency of each variable as bars, one panel per component, the most frequent on top.
 
     Variables at or above the dashed threshold are selected; the bars of the others are hollow, with grey names. The
-    title contains the bound on the number of variables selected by chance. Bars of selected variables are blue if there
-    are more of them than that bound; they are orange, and the title says "weak", if chance could have selected as many.
+    title says how many of the selected variables may be expected by chance, at most. Selected variables are blue if
+    these are at most a third, and orange otherwise; the legend says so.
 
     Parameters
     ----------
@@ -114,25 +124,33 @@ def plot_stability(
     >>> stability = stability_selection(data.X, n_components=1, cardinality=8, n_subsamples=10)
     >>> axes = plot_stability(stability, data.feature_names)
     >>> print(axes[0].get_title(loc="left"))
-    Component 1 · 8 selected
-    ≤ 0.71 expected by chance
+    Component 1 · 8 variables selected
+    at most 0.71 of them by chance
     """
     frequency = np.asarray(stability.frequency)
     selected = np.asarray(stability.selected)
     names = style.resolve_variable_names(stability, feature_names, frequency.shape[1])
-    is_beyond_chance = selected.sum(axis=1) > stability.expected_false_selections
+    n_selected, n_false = selected.sum(axis=1), stability.expected_false_selections
+    is_beyond_chance = n_false <= MAX_CHANCE_SHARE * n_selected
     selected_colours = np.where(is_beyond_chance, style.BLUE, style.ORANGE)[:, None]
     fills, edges = (np.where(selected, selected_colours, other) for other in ("white", "0.5"))
     panels, shown = _draw_bar_panels(axes, frequency, names, max_variables, color=fills, edgecolor=edges)
     for j, panel in enumerate(panels):
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
-        bound = f"≤ {stability.expected_false_selections[j]:.2g} expected by chance"
-        evidence = bound if is_beyond_chance[j] else f"weak: {bound}"
-        style.set_left_title(panel, f"Component {j + 1} · {selected[j].sum()} selected\n{evidence}")
+        title = f"{format_count(n_selected[j], 'variable')} selected\nat most {n_false[j]:.2g} of them by chance"
+        if n_selected[j] == 0:
+            title = f"no variable selected\nnone is in {format_percent(stability.threshold)} of the subsamples"
+        elif not is_beyond_chance[j]:
+            chance = f"up to {n_false[j]:.2g}" if n_false[j] < n_selected[j] else "all"
+            title = f"{format_count(n_selected[j], 'variable')} selected\n{chance} of them may be chance"
+        style.set_left_title(panel, f"Component {j + 1} · {title}")
         panel.set_xlabel(f"share of subsamples (threshold {stability.threshold:g})", fontsize=style.SMALL_FONT_SIZE)
         panel.axvline(stability.threshold, color=style.VERMILION, linestyle="--", linewidth=1.2)
         panel.set_xlim(0, 1.03)
+    kinds = (selected[is_beyond_chance], selected[~is_beyond_chance], (frequency > 0) & ~selected)
+    entries = [entry for entry, members in zip(EVIDENCE_LEGEND, kinds, strict=True) if members.any()]
+    draw_legend(panels[0].figure, entries, loc="outside lower left")
     return panels
 
 
@@ -257,7 +275,8 @@ def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **bar
     axes.set_yticks(positions, names, fontsize=style.SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=style.SMALL_FONT_SIZE)
-    axes.locator_params(axis="x", nbins=MAX_TICK_INTERVALS)
+    n_fitting = int(axes.get_window_extent().width / axes.figure.dpi / MIN_TICK_INTERVAL_INCHES)
+    axes.locator_params(axis="x", nbins=min(max(n_fitting, 1), MAX_TICK_INTERVALS))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -273,7 +273,10 @@ def plot_heatmap(
     deviations = (values - values.mean(axis=0)) / np.maximum(values.std(axis=0), np.finfo(float).tiny)
 
     n_bars = len(columns)
-    bars = [_colour_metadata_column(column) for column in columns.values()]
+    bars, n_colours = list[tuple[Array, list[LegendEntry]]](), 0
+    for column in columns.values():
+        bars.append(_colour_metadata_column(column, n_colours))
+        n_colours += 0 if column.is_continuous else min(len(column.groups), len(style.COLOURS))
     bar_names = [style.escape_label(name, MAX_LEGEND_TEXT_LENGTH) for name in columns]
     entries = [
         entry for name, (_, groups) in zip(bar_names, bars, strict=True) for entry in [(name, HEADING_STYLE), *groups]
@@ -305,8 +308,11 @@ def plot_heatmap(
     return panels
 
 
-def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendEntry]]:
-    """Return the colour of each sample, (n_samples, 4), and the legend entries of a column of metadata."""
+def _colour_metadata_column(column: MetadataColumn, first_colour: int) -> tuple[Array, list[LegendEntry]]:
+    """Return the colour of each sample, (n_samples, 4), and the legend entries of a column of metadata.
+
+    The colours of groups begin with the one numbered `first_colour`, so that other columns may have other colours.
+    """
     from matplotlib import colormaps
     from matplotlib.colors import to_rgba_array
 
@@ -322,7 +328,7 @@ def _colour_metadata_column(column: MetadataColumn) -> tuple[Array, list[LegendE
         colours = to_rgba_array(["0.8"] * column.values.size)
         groups = column.groups
         largest = sorted(groups, key=lambda group: groups[group].size, reverse=True)[: len(style.COLOURS)]
-        for i, group in enumerate(group for group in groups if group in largest):
+        for i, group in enumerate((group for group in groups if group in largest), first_colour):
             colours[groups[group]] = to_rgba_array(get_group_colour(i))
             entries.append((style.escape_label(group, MAX_LEGEND_TEXT_LENGTH), {"color": get_group_colour(i)}))
         if len(groups) > len(entries):

@@ -18,8 +18,12 @@ LABEL_MARGIN_PT = np.array([1.5, 0.75])
 COVERED_POINT_COST_PT = 8
 #: Cost of a point that the line from a label to its own point crosses, and the distance within which it does.
 CROSSED_POINT_COST_PT, CROSSED_POINT_RADIUS_PT = 6, 2.5
-#: Number of points at which a line between a label and its point, and a label, are compared with others.
-N_LEADER_POINTS, N_LABEL_POINTS = 32, 16
+#: Cost of a label that the line from another label to its point crosses: more than any distance.
+CROSSED_LABEL_COST_PT = 100
+#: Number of points at which a line between a label and its point is compared with others.
+N_LEADER_POINTS = 32
+#: Distance within which points share a label, below each other, because their dots overlap.
+SHARED_LABEL_RADIUS_PT = 4.0
 #: Space kept free around blocked points, such as the tips of lines.
 POINT_CLEARANCE_PT = 2.0
 #: Largest number of points that a figure names.
@@ -40,6 +44,8 @@ def name_points(
     avoided: Array | None = None,
 ) -> None:
     """Write the names of the first `MAX_NAMES` points of an order, and in a corner how many points have no name.
+
+    Points whose dots overlap have one label with their names below each other.
 
     The layout of the figure must be final, with legends and colour bars in place. Labels do not change the layout, and
     avoid the text in the panel.
@@ -75,35 +81,59 @@ def name_points(
     style: StyleKwargs = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL_FONT_SIZE}
     style["path_effects"] = [withStroke(linewidth=2, foreground="white", alpha=0.8)]  # keeps text over points legible
     n_unnamed = len(order) - len(named)
-    for i in named:
+    for stack in _stack_close_points(named, positions, SHARED_LABEL_RADIUS_PT * pixels, colours):
+        i = stack[0]
         colour = "0.25" if colours is None else colours[i]
-        text = axes.annotate(names[i], tuple(points[i]), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
+        text = axes.annotate("", tuple(points[i]), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
         text.set_in_layout(False)
-        size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
-        boxes, cost = _generate_label_boxes(positions[i], size, panel, pixels)
+        while stack:
+            text.set_text("\n".join(names[j] for j in stack))
+            size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
+            boxes, cost = _generate_label_boxes(positions[i], size, panel, pixels)
+            is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
+            is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
+            for other in occupied:
+                is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
+            if is_free.any():
+                break
+            stack.pop()
+            n_unnamed += 1
+        if not stack:
+            text.remove()
+            continue
         cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
         cost += CROSSED_POINT_COST_PT * count_crossed_points(
             positions[i], boxes, avoided, CROSSED_POINT_RADIUS_PT * pixels
         )
-        is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
-        is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
+        offsets = (boxes[:, :2] + boxes[:, 2:]) / 2 - positions[i]
+        lines = positions[i] + np.linspace(0, 1, N_LEADER_POINTS)[:, None] * offsets[:, None]  # (n_boxes, n_points, 2)
         for other in occupied:
-            is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
-        if not is_free.any():
-            text.remove()
-            n_unnamed += 1
-            continue
-        box = boxes[int(np.argmin(np.where(is_free, cost, np.inf)))]
-        occupied.append(box)
-        offset = (box[:2] + box[2:]) / 2 - positions[i]
-        text.set_position(tuple(offset / pixels))
-        label_line = np.linspace(box[:2], box[2:], N_LABEL_POINTS)  # along its diagonal: lines avoid it like points
-        avoided = np.vstack([avoided, label_line])
-        if np.max(np.abs(offset) - size / 2) > MIN_LEADER_LINE_PT * pixels:
-            blocked = np.vstack([blocked, positions[i] + np.linspace(0.2, 1, N_LEADER_POINTS)[:, None] * offset])
+            is_crossed = np.any(np.all((lines > other[:2]) & (lines < other[2:]), axis=2), axis=1)
+            cost += CROSSED_LABEL_COST_PT * is_crossed
+        best = int(np.argmin(np.where(is_free, cost, np.inf)))
+        occupied.append(boxes[best])
+        text.set_position(tuple(offsets[best] / pixels))
+        if np.max(np.abs(offsets[best]) - size / 2) > MIN_LEADER_LINE_PT * pixels:
+            blocked = np.vstack([blocked, lines[best, N_LEADER_POINTS // 5 :]])
         elif text.arrow_patch is not None:
             text.arrow_patch.set_visible(False)
     corner.set_text(f"{n_unnamed} more not named" if n_unnamed else "")
+
+
+def _stack_close_points(
+    named: list[int], positions: Array, radius: float, colours: Sequence[str] | None
+) -> list[list[int]]:
+    """Return the named points in lists that share a label: those of one colour within the radius of the first."""
+    stacks = list[list[int]]()
+    for i in named:
+        for stack in stacks:
+            is_close = np.linalg.norm(positions[i] - positions[stack[0]]) <= radius
+            if is_close and (colours is None or colours[i] == colours[stack[0]]):
+                stack.append(i)
+                break
+        else:
+            stacks.append([i])
+    return stacks
 
 
 def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> Array:

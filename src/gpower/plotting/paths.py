@@ -25,6 +25,10 @@ CRITERION_COLUMNS = {
 }
 #: Line through the numbers of variables that would do as well as the chosen one.
 RANGE_STYLE: StyleKwargs = {"linewidth": 6, "alpha": 0.25, "solid_capstyle": "round"}
+CHOICE_EXPLANATION = (
+    "circle: the choice; broad line: numbers within one standard error of it, that of\n"
+    "paired differences between folds; bars: standard error of each number alone"
+)
 
 
 def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
@@ -85,8 +89,10 @@ def plot_tradeoff(path: SparsityPath, axes: AxesLike = None) -> Panel:
 def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None) -> Panel:
     """Plot the cross-validation scores against the cardinality; circles mark the chosen cardinalities.
 
-    Broad lines mark the numbers that would do as well. Scores are means over folds ± one standard error. In a
-    sequential search the explained variance of a component includes that of the earlier components.
+    Broad lines mark the numbers that would do as well: their mean difference from the best score, fold by fold, is
+    within one standard error of that difference, which is mostly smaller than the error of each score, as the folds are
+    the same. Scores are means over folds ± one standard error. In a sequential search the explained variance of a
+    component includes that of the earlier components.
 
     Parameters
     ----------
@@ -135,5 +141,5 @@ def plot_cv(cv: GPowerCV, axes: AxesLike = None, *, criterion: str | None = None
         panel.plot(x[is_range], y[is_range], color=curve_style["color"], label="_", **RANGE_STYLE)
         panel.plot(x[is_chosen], y[is_chosen], color=curve_style["color"], label="_", **CHOSEN_POINT_STYLE)
     style.set_cardinality_axis(panel, cardinality, "non-zero loadings")
-    style.draw_legend_above(panel)
+    style.draw_legend_above(panel, title=CHOICE_EXPLANATION)
     return panel

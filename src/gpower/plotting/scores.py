@@ -110,9 +110,9 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
         notes.append(f"ellipses: {100 * ellipse:g} % of new samples, if normally distributed{exception}")
     correlation = correlate_score_pair(scores)
     if abs(correlation) >= 0.05:
-        notes.append(f"correlation of the scores {correlation:+.2f}")
+        notes.append(f"correlation of the scores {correlation:+.2f}".replace("-", "−"))
     if notes:
-        style.write_panel_note(panel, 0.99, 1.01, "; ".join(notes), fontsize=7.5)
+        style.write_panel_note(panel, 0.99, 1.01, "\n".join(notes), fontsize=7.5)
 
 
 def correlate_score_pair(scores: Array) -> float:
@@ -189,7 +189,7 @@ def plot_pairs(
             samples.draw_points(panel, scores[:, [j, i]])
         else:
             panel.set_axis_off()
-            text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}"
+            text = f"correlation\n{correlate_score_pair(scores[:, [j, i]]):+.2f}".replace("-", "−")
             style.write_panel_note(panel, 0.5, 0.5, text, ha="center", va="center", fontsize=10, color="black")
         is_lowest, is_leftmost = i == m - 1, 0 == j < i
         style.label_axes(panel, f"Component {j + 1}" * is_lowest, f"Component {i + 1}" * is_leftmost)

@@ -91,6 +91,20 @@ def compute_pca_shares(model: SparsePCAEstimator, X: ArrayLike) -> Array:
     return variances / max(operator.total_variance, np.finfo(float).tiny)
 
 
+def needs_log_scale(values: Array) -> bool:
+    """Return whether a linear scale would hide the smallest of the positive values.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gpower.plotting.scree import needs_log_scale
+    >>> needs_log_scale(np.array([0.0, 1.0, 10.0])), needs_log_scale(np.array([0.1, 10.0]))
+    (False, True)
+    """
+    positive = values[values > 0]
+    return bool(positive.size and positive.max() > MAX_LINEAR_RATIO * positive.min())
+
+
 def _finish_scree_panel(axes: Panel, n_components: int, test: ComponentTest | None) -> None:
     """Draw the null quantiles of the tested components, in % of the total variance; set scales, labels and legend."""
     from matplotlib.ticker import LogLocator, StrMethodFormatter
@@ -102,8 +116,7 @@ def _finish_scree_panel(axes: Panel, n_components: int, test: ComponentTest | No
         axes.plot(np.arange(1, quantiles.size + 1), quantiles, "_", **line_style)
     style.label_axes(axes, "component", "% of variance")
     drawn = np.concatenate([np.asarray(line.get_ydata(), float) for line in axes.lines])
-    drawn = drawn[drawn > 0]
-    if drawn.size and drawn.max() > MAX_LINEAR_RATIO * drawn.min():
+    if needs_log_scale(drawn):
         axes.set(yscale="log", ylabel="% of variance (logarithmic scale)")
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))

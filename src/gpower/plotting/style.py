@@ -120,8 +120,9 @@ def label_axes(axes: Panel, xlabel: str, ylabel: str) -> None:
 
 def set_left_title(axes: Panel, title: str) -> None:
     """Set a title at the left edge, above a note that is written over the panel."""
-    has_note = any(text.get_transform() == axes.transAxes and text.get_position()[1] > 1 for text in axes.texts)
-    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=16 if has_note else None)
+    notes = (text for text in axes.texts if text.get_transform() == axes.transAxes and text.get_position()[1] > 1)
+    n_lines = max((1 + note.get_text().count("\n") for note in notes), default=0)
+    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=5 + 11 * n_lines if n_lines else None)
 
 
 def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
@@ -140,7 +141,8 @@ def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
 def _choose_cardinality_ticks(counts: Array) -> Array:
     """Return the counts themselves if they are few and well separated, else round numbers within their range.
 
-    The more decades the counts span, the fewer round numbers per decade, so that tick labels do not collide.
+    The more decades the counts span, the fewer round numbers per decade, so that tick labels do not collide. If there
+    are fewer than four round numbers, well-separated counts are taken in their place.
     """
     span = np.log10(counts[-1] / counts[0])
     if counts.size <= 8 and np.all(np.diff(np.log10(counts)) >= 0.07 * span):
@@ -149,12 +151,19 @@ def _choose_cardinality_ticks(counts: Array) -> Array:
     decades = 10.0 ** np.arange(0, np.ceil(np.log10(counts[-1])) + 1)
     ticks = np.outer(decades, leading_digits).ravel()
     ticks = ticks[(ticks >= counts[0]) & (ticks <= counts[-1])]
-    return ticks if ticks.size > 1 else counts[[0, -1]]
+    if ticks.size >= 4:
+        return ticks
+    separated = [counts[0]]
+    for count in counts:
+        if np.log10(count / separated[-1]) >= 0.12 * span:
+            separated.append(count)
+    return max(ticks, np.array(separated), key=len)
 
 
-def draw_legend_above(axes: Panel, n_columns: int = 2) -> None:
-    """Draw the legend above the panel, where it hides no data."""
+def draw_legend_above(axes: Panel, n_columns: int = 2, title: str | None = None) -> None:
+    """Draw the legend above the panel, where it hides no data; a title explains the marks."""
     location: StyleKwargs = {"loc": "lower left", "bbox_to_anchor": (0, 1), "alignment": "left", "frameon": False}
+    location |= {"title": title, "title_fontsize": SMALL_FONT_SIZE}
     axes.legend(**location, ncols=n_columns, fontsize=SMALL_FONT_SIZE)
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower.analysis.association import MetadataColumn
 from gpower.plotting.sample_groups import MAX_GROUPS
-from gpower.plotting.style import COLOURS, VERMILION
+from gpower.plotting.scree import needs_log_scale
+from gpower.plotting.style import COLOURS, VERMILION, mask_nonpositive
 from gpower.report.content import ReportContent
 from gpower.report.optional_packages import import_for_report
 from gpower.report.samples import ReportSamples
@@ -28,6 +29,8 @@ SAMPLE_TOOLS = "pan,box_zoom,wheel_zoom,lasso_select,box_select,tap,reset,save"
 PLAIN_TOOLS = "pan,box_zoom,reset,save"
 #: Format of numbers in tooltips: four digits.
 HOVER_NUMBER_FORMAT = "{%.4g}"
+#: Names of the curves of the scree chart, as in `plot_scree`.
+SCREE_LABELS = ("sparse", "sparse, cumulative", "PCA", "PCA, cumulative")
 #: Style of the points of samples.
 DOT_STYLE: dict[str, Any] = {"line_color": None, "fill_alpha": 0.85, "nonselection_fill_alpha": 0.12}
 
@@ -213,25 +216,36 @@ def make_loadings_chart(contents: ReportContent) -> Any:
 
 
 def make_scree_chart(contents: ReportContent) -> Any:
-    """Return the chart of explained variance, with that of ordinary components and of permuted tables."""
+    """Return the chart of explained variance, with that of PCA and of permuted tables, like `plot_scree`."""
     shares = 100 * np.array([component.explained_share for component in contents.components])
-    numbers, pca = np.arange(1, shares.size + 1), 100 * np.asarray(contents.pca_shares)
-    source = _make_source("scree", x=numbers, share=shares, total=np.cumsum(shares), pca=pca, pca_total=np.cumsum(pca))
-    chart = _make_figure("scree", "component", "% of variance", PLAIN_TOOLS, 320)
-    bars = chart.vbar("x", 0.62, "share", source=source, fill_color=PAGE_BLUE, line_color=None)
-    style: dict[str, Any] = {"source": source, "line_color": PAGE_GREY}
-    chart.scatter("x", "pca", marker="diamond", size=16, fill_color=PAGE_GREY, **style)
-    chart.line("x", "total", source=source, line_color=PAGE_BLUE, line_dash="dashed")
-    chart.line("x", "pca_total", line_dash="dotted", **style)
+    numbers, pca, limit = np.arange(1, shares.size + 1), 100 * np.asarray(contents.pca_shares), np.empty(0)
     test = contents.results.test
     if test is not None:
         limit = 100 * test.null_quantile[: shares.size] / test.total_variance
+    curves = {"share": shares, "total": np.cumsum(shares), "pca": pca, "pca_total": np.cumsum(pca)}
+    is_log = needs_log_scale(np.concatenate([*curves.values(), limit]))
+    drawn = {name: mask_nonpositive(values) if is_log else values for name, values in curves.items()}
+    source = _make_source("scree", x=numbers, **drawn)
+    fields = [(label, f"@{name}{{0.000}} %") for name, label in zip(curves, SCREE_LABELS, strict=True)]
+    label, scale = "% of variance" + " (logarithmic scale)" * is_log, "log" if is_log else "linear"
+    chart = _make_figure("scree", "component", label, PLAIN_TOOLS, 320, y_axis_type=scale)
+    for name, total, dash, marker, colour in (
+        ("share", "total", "dashed", "circle", PAGE_BLUE),
+        ("pca", "pca_total", "dotted", "diamond", PAGE_GREY),
+    ):
+        style: dict[str, Any] = {"source": source, "line_color": colour}
+        chart.line("x", name, line_width=1.5, **style)
+        chart.line("x", total, line_dash=dash, **style)
+        dots = chart.scatter("x", name, marker=marker, size=10, fill_color=colour, **style)
+        _add_hover(chart, [dots], ("component", "@x"), *fields)
+    if limit.size:
         chart.scatter(numbers[: limit.size], limit, marker="dash", size=34, line_width=3, line_color=VERMILION)
     chart.xaxis.ticker, chart.xgrid.visible = numbers, False
-    chart.y_range.start = 0
-    sparse = ("sparse", "@share{0.00} %"), ("sparse, running total", "@total{0.00} %")
-    ordinary = ("ordinary", "@pca{0.00} %"), ("ordinary, running total", "@pca_total{0.00} %")
-    _add_hover(chart, [bars], ("component", "@x"), *sparse, *ordinary)
+    if is_log:
+        chart.yaxis.ticker = np.outer(10.0 ** np.arange(-9, 3), [1, 2, 5]).ravel()
+        chart.yaxis.formatter = import_bokeh("models").PrintfTickFormatter(format="%g")
+    else:
+        chart.y_range.start = 0
     return chart
 
 

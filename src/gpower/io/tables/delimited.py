@@ -15,18 +15,21 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain, islice, pairwise
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
 from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
 from gpower._utils.messages import format_param
-from gpower._utils.text import MISSING_NUMBER_WORDS, make_names_unique, quote
+from gpower._utils.text import MISSING_NUMBER_WORDS, format_count, format_names, make_names_unique, quote
 from gpower.io.tables.arrow_csv import read_with_arrow
 from gpower.io.tables.decompression import MAX_BLANK_LINES, open_text
 from gpower.io.tables.table import MissingCellError, Table, TableError, TableFile
 
 NumberedRow = tuple[int, list[str]]  # (line number, cells)
+#: Line and content of the first cell that is no number, and the count of such cells, by column and whether missing.
+RejectedCells = dict[tuple[int, bool], tuple[int, str, int]]
 
 _THOUSANDS_PATTERN = re.compile(r"[-+]?\d{1,3}([,'\u00a0 ]\d{3})+(\.\d*)?")
 _DECIMAL_COMMA_PATTERN = re.compile(r"[-+]?\d*,\d+([eE][-+]?\d+)?")
@@ -34,6 +37,8 @@ _QUOTED_PATTERN = re.compile(r'"[^"]*"')
 _NUMBER_LIKE_PATTERN = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 # Limits on the first rows that decide where the names are; the limit on cells does not hold for the first few rows.
 _MIN_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = 3, 200, 400_000
+
+_MAX_LISTED_COLUMNS = 8  # columns with cells that are no numbers, which a message names
 
 
 def read_delimited(file: TableFile) -> Table:
@@ -226,18 +231,20 @@ def _describe_repeated_names(layout: TextTableLayout, sample_names: tuple[str, .
 
 
 def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tuple[Array, tuple[str, ...]]:
-    """Return the numbers of all rows, float64, and the names of the rows; raise at the first cell that is no number."""
-    file, values, names = layout.file, array("d"), list[str]()
+    """Return the numbers of all rows, float64, and the names of the rows; raise if cells are no numbers."""
+    file, values, names, rejected = layout.file, array("d"), list[str](), RejectedCells()
     max_bytes = get_free_memory() / 2  # the array needs twice its size while it grows
     for line, cells in _iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows:
         if 8 * len(values) > max_bytes:
             advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
             raise TableError(file.path, f"line {line}: the table does not fit into the free memory; {advice}")
         if len(cells) != layout.n_columns:
+            layout.refuse_cells(rejected)
             raise TableError(file.path, f"line {line} has {len(cells)} cells where {layout.n_columns} are expected")
         if layout.name_column is not None:
             names.append(cells[layout.name_column].strip())
-        values.extend(layout.parse_row(line, cells))
+        values.extend(layout.parse_row(line, cells, rejected))
+    layout.refuse_cells(rejected)
     return np.frombuffer(values).reshape(-1, len(layout.numeric_columns)), tuple(names)
 
 
@@ -289,8 +296,8 @@ class TextTableLayout:
         is_usable = heading and not heading.isdecimal() and "," not in heading
         return heading if is_usable and self.headings.count(heading) == 1 else j
 
-    def parse_row(self, line: int, cells: list[str]) -> list[float]:
-        """Return the numbers of a row, NaN for a missing one; raise and name the first cell that is no number."""
+    def parse_row(self, line: int, cells: list[str], rejected: RejectedCells) -> list[float]:
+        """Return the numbers of a row, NaN for a missing one; add cells that are no numbers to `rejected`."""
         if len(self.numeric_columns) < len(cells):
             cells = [cells[j] for j in self.numeric_columns]
         with suppress(ValueError):
@@ -298,22 +305,57 @@ class TextTableLayout:
                 numbers = list(map(float, cells))
                 if not self.file.complete or math.isfinite(sum(numbers)):
                     return numbers
-        return [self._parse_cell(line, j, cell.strip()) for j, cell in zip(self.numeric_columns, cells, strict=True)]
+        numbers = [float(cell) if _is_number_cell(cell) else math.nan for cell in cells]
+        for j, number, cell in zip(self.numeric_columns, numbers, cells, strict=True):
+            is_missing = _is_missing_cell(cell)
+            is_rejected = not math.isfinite(number) if self.file.complete else not is_missing and math.isnan(number)
+            if is_rejected:
+                first_line, first_cell, count = rejected.get((j, is_missing), (line, cell.strip(), 0))
+                rejected[j, is_missing] = first_line, first_cell, count + 1
+        return numbers
 
-    def _parse_cell(self, line: int, j: int, cell: str) -> float:
+    def refuse_cells(self, rejected: RejectedCells) -> None:
+        """Raise if there are cells that are no numbers, and name all columns that have one.
+
+        The place of the first is named instead if there is one column, or only columns of words, or if it is a number
+        that is written in another way, as others will be.
+        """
+        if not rejected:
+            return
+        (j, is_missing), (line, cell, _) = next(iter(rejected.items()))
+        columns = sorted({column for column, _ in rejected})
+        is_odd_number = not (is_missing or _is_text_cell(cell))
+        if len(rejected) == 1 or is_odd_number or set(columns) <= set(self.text_columns):
+            self._refuse_cell(line, j, cell)
+        examples = list[str]()
+        for column in columns:
+            _, example, _ = rejected.get((column, False)) or rejected[column, True]
+            count = sum(rejected[key][2] for key in rejected if key[0] == column)
+            name = quote(self.headings[column], 24) if self.headings else f"column {column}"
+            examples.append(f"{name} ({count}, such as {quote(example, 12)})" if example else f"{name} ({count} empty)")
+        names = format_names(examples, _MAX_LISTED_COLUMNS)
+        have = f"{format_count(len(columns), 'column')} {'has' if len(columns) == 1 else 'have'}"
+        drop = [self.format_column_option(column) for column in columns]
+        advice = "leave them out" + (" with {drop}" if len(columns) <= _MAX_LISTED_COLUMNS else "")
+        if all(is_missing for _, is_missing in rejected):
+            raise MissingCellError(self.file.path, f"{have} missing cells: {names}; {advice}", drop=drop)
+        advice += ", or write NA for text that stands for a missing value"
+        advice += " and add {missing}" if self.file.complete else ""
+        reason = f"{have} cells that are no numbers: {names}; {advice}"
+        raise TableError(self.file.path, reason, drop=drop, missing="impute")
+
+    def _refuse_cell(self, line: int, j: int, cell: str) -> NoReturn:
+        """Raise with the place of a cell that is no number."""
         if not (_is_missing_cell(cell) or _is_number_cell(cell)):
             problem = f"{self._describe_position(line, j)} holds {quote(cell)} where a number belongs"
             drop = [self.format_column_option(column) for column in self.text_columns]
             index_col = self.format_column_option(j)
             raise TableError(self.file.path, problem + self._suggest_fix(j, cell), index_col=index_col, drop=drop)
-        number = math.nan if _is_missing_cell(cell) else float(cell)
-        if self.file.complete and not math.isfinite(number):
-            content = f"holds {quote(cell)}" if cell else "is empty"
-            advice = "fill it in, or leave out the line, or the column with {drop}"
-            reason = f"{self._describe_position(line, j)} {content} where a number belongs; {advice}"
-            error = MissingCellError if math.isnan(number) else TableError
-            raise error(self.file.path, reason, drop=[self.format_column_option(j)])
-        return number
+        content = f"holds {quote(cell)}" if cell else "is empty"
+        advice = "fill it in, or leave out the line, or the column with {drop}"
+        reason = f"{self._describe_position(line, j)} {content} where a number belongs; {advice}"
+        error = MissingCellError if _is_missing_cell(cell) else TableError
+        raise error(self.file.path, reason, drop=[self.format_column_option(j)])
 
     def _describe_position(self, line: int, j: int) -> str:
         heading = self.headings[j] if self.headings else ""
