@@ -298,9 +298,12 @@ class TestText:
 
     def test_a_p_value_at_the_level_is_no_doubt(self):
         model = GPower(1, cardinality=3).fit(DATA.X)
-        for p_value, n_doubts in ((0.05, 0), (0.055, 1)):
-            model.component_p_values_ = np.array([p_value])
+        test = component_test(DATA.X, 4, cardinality=3, n_permutations=39)
+        for p_values, n_doubts in (([0.05], 0), ([0.055], 1), ([0.01, 0.3], 0)):  # the last is of no component
+            model.component_p_values_ = np.array(p_values)
             assert len(list(find_doubts(model))) == n_doubts
+        assert test.p_values[3] > 0.05
+        assert list(find_doubts(MODEL, ReportResults(test=test))) == []
 
     def test_imputed_values_are_counted(self):
         X = DATA.X.copy()
