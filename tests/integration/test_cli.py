@@ -698,7 +698,8 @@ class TestProcess:
 def test_without_arguments_it_helps(gpower):
     result = gpower.succeed()
     assert "Usage: gpower" in result.stdout.replace("root", "gpower")
-    assert "demo" in result.stdout
+    commands = [line.split()[1] for line in result.stdout.partition("Commands")[2].splitlines() if "gpower " in line]
+    assert commands[:4] == ["fit", "components", "path", "report"]  # in the order of use
 
 
 def test_help_shows_the_default_sparsity(gpower):
