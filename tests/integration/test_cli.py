@@ -183,8 +183,8 @@ class TestChosenNumbers:
         choice = chosen.cardinality_choice_
         assert f"note: {choice}." in result.stderr
         for number, (first, last) in zip(chosen.cardinality_, chosen.cardinality_range_, strict=True):
-            others = f"{first} to {last}" if first < last else "no other tried"
-            assert f"{number} ({others} would do as well)" in choice
+            others = f"{first} to {last} would do as well" if first < last else "of those tried; "
+            assert f"{number} ({others}" in choice
         assert "were chosen by cross-validation in 3 folds: they have the largest variance explained" in choice
         assert model.cardinality_choice_ == choice
         for shown in (gpower.succeed("inspect", tmp_path / "model.npz").stdout, str(model), str(chosen)):

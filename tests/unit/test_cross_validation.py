@@ -220,6 +220,17 @@ def test_a_saved_model_comes_back_whole(reload):
     assert again.n_splits_ == 5
 
 
+def test_the_choice_names_the_nearest_numbers_that_do_worse():
+    X = load_planted_expression().X  # a module of 8 genes
+    for grid, alternatives in (
+        ([2, 8, 20, 80], "of those tried; 2 and 20 do worse"),
+        ([8, 80], "of those tried; 80 does worse"),
+        ([8], "the only one tried"),
+    ):
+        choice = GPowerCV(1, cardinalities=grid).fit(X).cardinality_choice_
+        assert choice.startswith(f"the number of variables, 8 ({alternatives}), was chosen")
+
+
 def test_results_repeat_and_the_seed_shuffles():
     X = small(2)
     first, second, other = (
