@@ -181,7 +181,7 @@ def test_sparse_data_give_the_same_answer():
         {"cv": list(SPLITS.split(np.empty((40, 1)))), "center": False},
     ],
 )
-@pytest.mark.filterwarnings("ignore:No gamma was found:UserWarning")
+@pytest.mark.filterwarnings("ignore:No penalty was found:UserWarning")
 def test_options_reach_the_fits(options):
     model = GPowerCV(2, **{"cardinalities": [3, 5], "n_init": 2} | options).fit(small())
     best = model.best_estimator_

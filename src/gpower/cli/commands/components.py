@@ -88,7 +88,9 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
     else:
         verb = "explains" if test.n_components == 1 else "explain"
         print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
-        print_line(console, "The tests stop at the first that fails: no later one has a smaller p, whatever its variance.")
+        print_line(
+            console, "The tests stop at the first that fails: later ones have no smaller p, whatever they explain."
+        )
     print_line(console, "Take the number as an upper limit: a component beyond chance need not matter.")
     horn = "mean of those of permuted tables"
     print_line(
