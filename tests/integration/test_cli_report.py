@@ -51,6 +51,7 @@ def test_auto_chooses_the_numbers_as_gpower_cv(gpower, files):
     assert "chosen by cross-validation in 5 folds" in choice
     assert choice in done.stderr
     assert choice in page(files)
+    assert '<section id="choice"' in page(files)  # its picture
     for named in model.loadings(DATA.feature_names):
         assert all(name in page(files) for name in named)
 

@@ -91,7 +91,8 @@ def fit(
     samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
     removed = samples.removed
     with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
-        model, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
+        fitted, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
+        model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
         notes += print_batch_notes(model, shared, samples, sink)
         ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
@@ -113,11 +114,12 @@ def fit_model(
     removed: OptionValues | None = None,
     device: str = "cpu",
     choice: OptionValues | None = None,
-) -> tuple["gpower.GPower", list[str]]:
+) -> tuple["gpower.GPower | gpower.GPowerCV", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
     `removed` are the covariates and batches, as arguments of `GPower.fit`. `choice` are the parameters of the
-    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto".
+    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto"; the search is then
+    returned, with the model as its best estimator.
     """
     import numpy as np
 
@@ -145,7 +147,10 @@ def fit_model(
     model.warnings_ = np.array(messages, dtype=object)  # without those that repeat a hint of load_table
     doubts = list(find_doubts(model))
     sink.print_notes(*doubts)
-    return model, doubts
+    if search is None:
+        return model, doubts
+    search.best_estimator_ = model
+    return search, doubts
 
 
 def list_typed_choice_flags(choice: OptionValues) -> list[str]:
