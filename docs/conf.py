@@ -265,8 +265,7 @@ def option_row(option) -> str:
 def commands_page() -> str:
     """The options of every command, as the command line itself knows them."""
     parts = ["# The command line\n\n`gpower COMMAND --help` says the same in a terminal.\n"]
-    commands = typer.main.get_command(app).commands
-    for name, command in sorted(commands.items(), key=lambda item: item[0] != "fit"):  # fit first, the others in order
+    for name, command in typer.main.get_command(app).commands.items():
         words, _, example = command.help.partition(": gpower ")
         parts.append(f"## gpower {name}\n\n{words}" + (f":\n\n```\ngpower {example}\n```" if example else ""))
         panels = {panel: [] for panel in (None, "The components", "The answer", "The table", "The method")}

@@ -123,9 +123,11 @@ def test_components_are_counted(gpower, expression, tmp_path):
     args = ("components", expression, "-k", "6", "-m", "4", "--n-permutations", "39")
     result = gpower.succeed(*args, "-o", tmp_path, "--plot", tmp_path / "c.png")
     evidence = "explain more than chance at the level 0.05, by up to 39 permuted tables"
-    assert f"3 components {evidence}.\n" in result.stdout
+    assert f"3 components {evidence}.\nThe tests stop at the first that fails: later ones" in result.stdout
+    assert "Variances are of quick fits, as for permuted tables; those of gpower fit differ" in result.stdout
     fewer = gpower("components", expression, "-k", "6", "--max", "2", "--n-permutations", "39")
     assert f"All 2 components that were tested {evidence}; there may be more: test them with --max 4" in fewer.stdout
+    assert "The tests stop" not in fewer.stdout
     assert (tmp_path / "c.png").stat().st_size > 0
     test = component_test(EXPRESSION.X, 4, cardinality=6, n_permutations=39)
     with (tmp_path / "components.csv").open() as file:

@@ -1,5 +1,8 @@
 """``gpower report`` from a table or a saved model, with its optional parts."""
 
+import html
+import re
+
 import numpy as np
 import pytest
 from tests.command_line import assert_refused, write_csv
@@ -48,7 +51,9 @@ def test_the_grid_and_the_folds_of_the_choice(gpower, files):
     for source in (["genes.csv", *given], ["results/model.npz", "genes.csv"]):
         notes = gpower.succeed("report", *source).stderr
         assert choice in page(files)
-        assert (choice in notes) == (source[0] == "genes.csv")
+        is_chosen_now = source[0] == "genes.csv"
+        assert (choice in notes) == is_chosen_now
+        assert ('<section id="choice"' in page(files)) == is_chosen_now  # its picture
         assert all(name in page(files) for named in model.loadings(DATA.feature_names) for name in named)
     refused = gpower("report", "results/model.npz", "genes.csv", "--grid", "4,9")
     assert_refused(refused, "is already fitted, so --grid would have no effect")
@@ -62,6 +67,20 @@ def test_everything(gpower, files):
         assert f'<section id="{part}"' in page(files)
     for words in ("<title>All &amp; more</title>", "Of the best possible", "GROWTH</bdi>", "By chance", ">batch<"):
         assert words in page(files)
+
+
+def test_what_casts_doubt_is_on_the_page_and_in_the_terminal(gpower, files):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 240)) + rng.standard_normal((30, 1))
+    X[:, 7] *= 1000  # the same warning of the search and of the fit
+    write_csv(files / "genes.csv", X)
+    asked = ["-m", 2, "-k", "auto", "--grid", "1,120", "--folds", 3, "--stability", "--test"]
+    done = gpower.succeed("report", files / "genes.csv", *asked, "-o", files / "report.html")
+    notes = [line.removeprefix("note: ") for line in done.stderr.splitlines() if " chosen by cross-val" not in line]
+    doubts = [html.unescape(doubt) for doubt in re.findall("<li><bdi>(.*?)</bdi></li>", page(files))]
+    assert sorted(notes) == sorted(doubt.replace("\N{NO-BREAK SPACE}", " ") for doubt in doubts)
+    for words in ("120 variables are too many to read", "unstable", "may be chance", "have nearly all of the weight"):
+        assert sum(words in note for note in notes) == 1, (words, notes)
 
 
 def test_metadata_of_other_samples_are_matched_only_if_asked(gpower, files):

@@ -204,7 +204,7 @@ def test_errors_name_the_value_and_the_remedy(model, message):
     ("model", "X", "message"),
     [
         (DSPCA(), np.ones((2, 501)), "n_features=501: DSPCA"),
-        (SPCA(), np.ones((2, 5001)), r"n_features=5001.*use ridge=numpy.inf"),
+        (SPCA(), np.ones((2, 5001)), r"n_features=5001.*use an infinite ridge"),
         (Greedy(backward=True), np.ones((2, 1001)), r"backward=True removes .* n_features=1001; use it with up to"),
         (ScikitLearnSparsePCA(), sp.csr_array(np.eye(9)), "takes no sparse matrix"),
     ],
@@ -459,7 +459,7 @@ def test_rank_one_svd_is_the_alternation_of_shen_and_huang(penalty):
 
 def test_tied_variables_are_cut_to_the_wanted_number_with_a_note():
     S = np.kron(np.array([[2.0, 0.3], [0.3, 1.0]]), np.ones((2, 2))) + 1e-3 * np.eye(4)
-    with pytest.warns(UserWarning, match="No gamma gives exactly 3 variables; the largest of 4 loadings were kept"):
+    with pytest.warns(UserWarning, match="No penalty gives exactly 3 variables; the largest of 4 loadings were kept"):
         model = RankOneSVD(1, cardinality=3, covariance="precomputed").fit(S)
     assert model.cardinality_.tolist() == [3]
 
@@ -584,7 +584,7 @@ def test_bisection_ends_at_the_nearest_number_above_where_numbers_jump():
 # Figure 1 of the GPower paper
 
 
-@pytest.mark.filterwarnings("ignore:No gamma:UserWarning")
+@pytest.mark.filterwarnings("ignore:No penalty:UserWarning")
 @pytest.mark.parametrize("k", [20, pytest.param(50, marks=pytest.mark.slow)])
 def test_methods_fall_into_the_two_groups_of_the_paper_and_together_after_refit(k):
     """Variance at equal cardinality on 100 × 300 Gaussian matrices, averaged over three of them."""

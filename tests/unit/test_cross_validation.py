@@ -150,7 +150,7 @@ def test_sparse_data_give_the_same_answer():
         {"cv": list(SPLITS.split(np.empty((40, 1)))), "center": False},
     ],
 )
-@pytest.mark.filterwarnings("ignore:No gamma was found:UserWarning")
+@pytest.mark.filterwarnings("ignore:No penalty was found:UserWarning")
 def test_options_reach_the_fits(options):
     model = GPowerCV(2, **{"cardinalities": [3, 5], "n_init": 2} | options).fit(small())
     best = model.best_estimator_
@@ -182,6 +182,17 @@ def test_a_saved_model_comes_back_whole(reload):
     assert set(vars(again)) == set(vars(model))
     for name in (name for name in vars(model) if name.endswith("_") and name != "best_estimator_"):
         np.testing.assert_equal(getattr(again, name), getattr(model, name))
+
+
+def test_the_choice_names_the_nearest_numbers_that_do_worse():
+    X = load_planted_expression().X  # a module of 8 genes
+    for grid, alternatives in (
+        ([2, 8, 20, 80], "of those tried; 2 and 20 do worse"),
+        ([8, 80], "of those tried; 80 does worse"),
+        ([8], "the only one tried"),
+    ):
+        choice = GPowerCV(1, cardinalities=grid).fit(X).cardinality_choice_
+        assert choice.startswith(f"the number of variables, 8 ({alternatives}), was chosen")
 
 
 def test_results_repeat_and_the_seed_shuffles():

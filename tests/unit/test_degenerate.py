@@ -180,7 +180,7 @@ def test_single_precision_without_centring_and_more_components_than_samples():
 def test_no_gamma_separates_equal_columns(more):
     X = np.random.default_rng(0).standard_normal((30, 6))
     twins = np.repeat(X, 2, axis=1)[:, [0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11]]  # groups in pairs of equal ones
-    with pytest.warns(GPowerWarning, match="No gamma was found with exactly the wanted number"):
+    with pytest.warns(GPowerWarning, match="No penalty was found with exactly the wanted number"):
         model = GPower(1, penalty="l1", cardinality=3, n_init=1, **more).fit(twins)
     assert model.cardinality_.tolist() == [3 if "positive" in more else 6]
     assert model.components_.min() >= 0 or "groups" in more

@@ -252,7 +252,7 @@ def test_starts_beyond_the_columns_are_pca_and_random_ones():
     )
 
 
-@pytest.mark.filterwarnings("ignore:No gamma was found")
+@pytest.mark.filterwarnings("ignore:No penalty was found")
 @pytest.mark.parametrize("k", [10, 100])
 @pytest.mark.parametrize("penalty", ["l1", "l0"])
 def test_a_calibrated_penalty_is_solved_to_convergence_on_a_working_set(penalty, k):

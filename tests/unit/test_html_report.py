@@ -14,8 +14,18 @@ import scipy.sparse as sp
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from gpower import GPower, GPowerCV, Solver, certify, component_test, html_report, sparsity_path, stability_selection
-from gpower._utils.text import format_ratio
+from gpower import (
+    GPower,
+    GPowerCV,
+    Solver,
+    certify,
+    certify_total,
+    component_test,
+    html_report,
+    sparsity_path,
+    stability_selection,
+)
+from gpower._utils.text import format_percent, format_ratio
 from gpower.analysis.enrichment import enrich
 from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
@@ -219,23 +229,28 @@ class TestText:
             "variables were centred."
         )
         assert second.startswith("They use 19 variables and explain 43.7 % of the variance")
-        assert third == "The distance from the best possible with as many variables was not computed (certify)."
+        assert third.startswith("Few variables have only a part of the variance; certify=True proves how much is poss")
         _, second, _ = summarize_content(collect_fit(n_components=1))
         assert second.startswith("It uses 4 variables and explains ")
 
     def test_certificates_are_described(self):
         model = GPower(2, cardinality=4, certify=True).fit(DATA.X)
-        model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.5
+        model.optimality_ratio_, model.total_optimality_ratio_ = np.array([1.0, 0.98769]), 0.9
+        bound = certify_total(model, DATA.X).value / 0.9 / DATA.X.var(axis=0, ddof=0).sum() / len(DATA.X)
+        claim = "Each is proven to reach at least 98.76 % of the best possible with as many variables; at most "
         *_, third = summarize_content(collect(model))
-        assert third == "Each is proven to reach at least 98.76 % of the best possible with as many variables."
-        assert "sum to at least 50 % of those that the best components of each size would" in describe(collect(model))
+        assert third == f"{claim}{format_percent(bound)} is possible with 2 components of 4 variables each."
+        assert "For all components together the bound is on the sum" in describe(collect(model))
+        model.total_optimality_ratio_ = 0.1
+        share = f"{format_percent(collect(model).pca_shares.sum())}, the share of ordinary components,"
+        *_, third = summarize_content(collect(model))
+        assert third == f"{claim}{share} is possible with 2 components of 4 variables each."
         model.optimality_ratio_, model.constraint = np.ones(2), "disjoint"
         *_, third = summarize_content(collect(model))
         assert third == (
-            "Each is proven to be the best possible with as many variables, and all of them together at least 50 % of "
-            "the best with no variable in common."
+            "Each is proven to be the best possible with as many variables; together they reach at least 10 % of the "
+            "best possible with no variable in common."
         )
-        assert "of each size" not in describe(collect(model))
 
     def test_methods_describe_the_analysis_and_cite_it(self):
         plain = collect()
@@ -299,9 +314,12 @@ class TestText:
 
     def test_a_p_value_at_the_level_is_no_doubt(self):
         model = GPower(1, cardinality=3).fit(DATA.X)
-        for p_value, n_doubts in ((0.05, 0), (0.055, 1)):
-            model.component_p_values_ = np.array([p_value])
+        test = component_test(DATA.X, 4, cardinality=3, n_permutations=39)
+        for p_values, n_doubts in (([0.05], 0), ([0.055], 1), ([0.01, 0.3], 0)):  # the last is of no component
+            model.component_p_values_ = np.array(p_values)
             assert len(list(find_doubts(model))) == n_doubts
+        assert test.p_values[3] > 0.05
+        assert list(find_doubts(MODEL, ReportResults(test=test))) == []
 
     def test_imputed_values_are_counted(self):
         X = DATA.X.copy()

@@ -432,7 +432,7 @@ def test_a_jump_over_the_cardinality_is_cut_with_a_warning():
     """Every column occurs twice, so that active sets are even: the best three of four are kept and refitted."""
     X = np.repeat(table(0, 30, 8), 2, axis=1)
     A = X - X.mean(axis=0)
-    with pytest.warns(UserWarning, match="No gamma was found with exactly the wanted number of active variables"):
+    with pytest.warns(UserWarning, match="No penalty was found with exactly the wanted number of active variables"):
         model = GPower(1, penalty="l1", cardinality=3).fit(X)
     support = np.flatnonzero(model.components_[0])
     assert support.size == 3
@@ -444,6 +444,6 @@ def test_a_jump_over_the_cardinality_is_cut_with_a_warning():
     assert z[~np.isin(larger, support)] <= z.min() * (1 + 1e-8)  # the one cut was the smallest after the refit
     best = np.linalg.svd(A[:, support])[2][0]
     np.testing.assert_allclose(np.abs(model.components_[0, support]), np.abs(best), atol=1e-7)
-    with pytest.warns(UserWarning, match="At some points: No gamma was found"):
+    with pytest.warns(UserWarning, match="At some points: No penalty was found"):
         path = sparsity_path(X, cardinalities=[3, 4], penalty="l1")
     assert path.cardinality.ravel().tolist() == [3, 4]

@@ -236,7 +236,7 @@ def compare(
     entries = [_measure_entry(pca, operator, None, constraint)]
     for name in names:
         if methods is None and name in SLOW_METHODS and math.prod(table.shape) > MAX_ENTRIES_OF_SLOW_METHODS:
-            note = f"skipped, as it is slow on a large table; {format_param('methods', [name])} runs it."
+            note = f"it is slow on a large table; name it in {format_param('methods')} to run it."
             entries.append(ComparisonEntry(name, note=note))
             continue
         if callback is not None:

@@ -94,8 +94,8 @@ class SPCA(Baseline):
             raise ValueError(f"ridge={self.ridge!r}: a positive number is needed, or numpy.inf for soft thresholding.")
         if np.isfinite(self.ridge) and shape[1] > MAX_GRAM_FEATURES:
             raise ValueError(
-                f"ridge={self.ridge:g} forms the covariance of all n_features={shape[1]} variables: too many; "
-                f"with more than {MAX_GRAM_FEATURES} use ridge=numpy.inf, which does not form it."
+                f"n_features={shape[1]}: SPCA forms the covariance of all variables and takes up to "
+                f"{MAX_GRAM_FEATURES}; with more use an infinite ridge, which does not form it."
             )
 
     def _find_components(self, task: ComponentTask) -> list[BaselineResult]:

@@ -100,5 +100,5 @@ class RankOneSVD(Baseline):
         count = result.count_nonzero()
         if count == k:
             return result
-        note = f"No gamma gives exactly {k} variables; the largest of {count} loadings were kept."
+        note = f"No penalty gives exactly {k} variables; the largest of {count} loadings were kept."
         return replace(result, Z=keep_largest(result.Z, [k]), notes=(note,))

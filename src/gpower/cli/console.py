@@ -68,6 +68,7 @@ class OutputSink:
     figure_path: Path | None = None
     as_json: bool = False  # stdout carries one line of JSON and nothing else
     pending_prints: list[Callable[[], None]] = field(default_factory=list)
+    printed_notes: set[str] = field(default_factory=set)
 
     def print_result(self, get_content: Callable[[], object], print_to: Callable[[Console], None]) -> None:
         """Print the result to stdout, as JSON with `as_json`, else by calling `print_to` with the console."""
@@ -83,9 +84,11 @@ class OutputSink:
         self.pending_prints.append(lambda: print_line(console, text))
 
     def print_notes(self, *notes: str) -> None:
-        """Print notes to stderr at once, one line each."""
+        """Print notes to stderr at once, one line each; a note is printed once per command."""
         for note in notes:
-            print_line(self.err_console, f"note: {make_printable(note)}")
+            if note not in self.printed_notes:
+                print_line(self.err_console, f"note: {make_printable(note)}")
+            self.printed_notes.add(note)
 
     @contextmanager
     def print_warnings(self) -> Iterator[list[str]]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower._utils.messages import format_param
-from gpower._utils.text import format_names
+from gpower._utils.text import format_count, format_names
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarning, WarningSpec
 from gpower.operators.explained_variance import Scores, cosine_matrix, count_shared_variables
 from gpower.solvers.component import ComponentResult
@@ -269,10 +269,11 @@ def log_fit(model: Any) -> None:
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
+    counts = model.cardinality_.tolist()
     logger.info(
-        "%d components of %s variables, %.1f %% of the variance, %.1f passes",
-        len(model.components_),
-        "-".join(map(str, model.cardinality_)),
+        "%s of %s variables, %.1f %% of the variance, %.0f passes",
+        format_count(len(counts), "component"),
+        "-".join(map(str, counts if len(set(counts)) > 1 else counts[:1])),
         100 * model.explained_variance_ratio_.sum(),
         model.n_passes_,
     )

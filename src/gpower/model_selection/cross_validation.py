@@ -104,7 +104,9 @@ class GPowerCV(SparsePCAEstimator):
         Number of variables of each component: as chosen, or at most that with ``positive=True``. Components come by
         decreasing variance.
     cardinality_range_ : ndarray of shape (n_components, 2)
-        Fewest and most variables that would do as well: their scores are within one standard error of the largest.
+        Fewest and most variables that would do as well: their scores are within one standard error of the largest. The
+        standard error is that of the paired differences between the scores of the same folds, which is not that of the
+        scores, drawn by `plot`.
     n_components_ : int
         Number of components found.
     best_params_ : dict
@@ -117,8 +119,9 @@ class GPowerCV(SparsePCAEstimator):
     best_estimator_ : GPower
         Model fitted to all samples with the chosen cardinalities. Its fitted attributes are available on this object.
     cardinality_choice_ : str
-        Sentence on the choice, without its full stop: the numbers, those that would do as well, and what they were
-        chosen by. It is an attribute of `best_estimator_`, so that texts and reports of that model have it.
+        Sentence on the choice, without its full stop: the numbers, those that would do as well or the nearest ones
+        tried, which do worse, and what they were chosen by. It is an attribute of `best_estimator_`, so that texts and
+        reports of that model have it.
     n_splits_ : int
         Number of folds.
 
@@ -226,6 +229,9 @@ class GPowerCV(SparsePCAEstimator):
 
     def plot(self, axes: AxesLike = None) -> Panel:
         """Plot the score of every number of variables, with the choice; see `gpower.plotting.plot_cv`.
+
+        The broad line of numbers that would do as well comes from paired differences between folds, not from the error
+        bars, which are those of the scores.
 
         Parameters
         ----------
@@ -340,9 +346,10 @@ def describe_cardinality_choice(search: GPowerCV) -> str:
     """
     chosen: Any = search.best_params_["cardinality"]
     numbers = np.resize(chosen, len(search.cardinality_range_)).tolist()
+    grid = np.unique(search.cv_results_["param_cardinality"]).tolist()
     choices = [
-        f"{number} ({f'{first} to {last} would do as well' if first < last else 'no other tried would do as well'})"
-        for number, (first, last) in zip(numbers, search.cardinality_range_.tolist(), strict=True)
+        f"{number} ({_describe_alternatives(grid, *limits)})"
+        for number, limits in zip(numbers, search.cardinality_range_.tolist(), strict=True)
     ]
     unit = "variables" if search.groups is None else "groups"
     is_single = len(choices) == 1
@@ -357,6 +364,22 @@ def describe_cardinality_choice(search: GPowerCV) -> str:
         f"{subject} chosen by cross-validation in {search.n_splits_} folds: {reason} the largest "
         f"{_CRITERION_PHRASES[search.criterion]} ({search.criterion})"
     )
+
+
+def _describe_alternatives(grid: list[int], first: int, last: int) -> str:
+    """Return the range of numbers that would do as well; if it is a single one, its neighbours in the grid.
+
+    Examples
+    --------
+    >>> _describe_alternatives([5, 9, 12, 15], 9, 12), _describe_alternatives([9, 12, 15], 12, 12)
+    ('9 to 12 would do as well', 'of those tried; 9 and 15 do worse')
+    """
+    if first < last:
+        return f"{first} to {last} would do as well"
+    i = grid.index(first)
+    worse = [str(number) for number in (*grid[max(i - 1, 0) : i], *grid[i + 1 : i + 2])]
+    verb = "does" if len(worse) == 1 else "do"
+    return f"of those tried; {' and '.join(worse)} {verb} worse" if worse else "the only one tried"
 
 
 def _is_large_table(table: EstimatorInput) -> bool:

@@ -13,10 +13,13 @@ from gpower._utils.text import format_percent, format_ratio, quote
 from gpower.analysis.association import Association
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.report.results import ReportResults
+from gpower.validation.params import get_constructor_params
 
 #: A p-value above this, a proven share of the best possible variance below this, and a share of selected variables
 #: below this cast doubt on a component.
 MAX_SIGNIFICANT_P_VALUE, MIN_OPTIMALITY_RATIO, MIN_SELECTED_SHARE = 0.05, 0.9, 0.5
+#: More variables than this, chosen by cross-validation, are too many to read.
+MAX_READABLE_NUMBER = 100
 #: A column of metadata named like a batch casts doubt on components with which it is associated this strongly, of 1.
 MIN_BATCH_STRENGTH = 0.5
 _BATCH_NAME_PATTERN = re.compile(
@@ -27,7 +30,7 @@ _BATCH_NAME_PATTERN = re.compile(
 
 
 def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None) -> Iterator[str]:
-    """Yield a sentence for each warning of the fit, each doubtful component, and each note on the data, once.
+    """Yield each warning of the fit, doubts on components and on chosen numbers, and each note on the data, once.
 
     Examples
     --------
@@ -40,8 +43,8 @@ def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None)
     1 column(s) do not vary and get no loading: 4.
     """
     results = results or ReportResults()
-    doubts = [*vars(model).get("warnings_", ()), *_find_doubtful_components(model, results), *model.notes_]
-    yield from dict.fromkeys(map(str, doubts))
+    on_components = (*_find_doubtful_components(model, results), *_find_unreadable_numbers(model))
+    yield from dict.fromkeys(map(str, (*vars(model).get("warnings_", ()), *on_components, *model.notes_)))
 
 
 def _find_doubtful_components(model: SparsePCAEstimator, results: ReportResults) -> Iterator[str]:
@@ -76,6 +79,18 @@ def _find_doubtful_components(model: SparsePCAEstimator, results: ReportResults)
                 f"in at least {format_percent(stability.threshold)} of {stability.n_subsamples} fits to random parts "
                 "of the samples."
             )
+
+
+def _find_unreadable_numbers(model: SparsePCAEstimator) -> Iterator[str]:
+    """Yield a sentence if cross-validation chose more variables, or groups, than can be read as a list."""
+    params = get_constructor_params(model)
+    chosen = np.unique(params["cardinality"]) if hasattr(model, "cardinality_choice_") else np.zeros(0)
+    if large := [f"{number}" for number in chosen if number > MAX_READABLE_NUMBER]:
+        unit = "variables" if params["groups"] is None else "groups"
+        yield (
+            f"{', '.join(large)} {unit} are too many to read as a list: each of them adds variance of held-out "
+            f"samples. For a list give a number, such as {format_param('cardinality', 25)}."
+        )
 
 
 def _format_subject(indices: Iterable[int], verb: str = "is", plural_verb: str = "are") -> str:

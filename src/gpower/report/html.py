@@ -9,7 +9,7 @@ from typing import Any
 
 from gpower._utils.files import check_writable, write_file_atomically
 from gpower.analysis.association import Metadata
-from gpower.report.content import collect_content
+from gpower.report.content import ReportContent, collect_content
 from gpower.report.optional_packages import check_report_packages
 from gpower.report.page import render_page
 from gpower.report.results import ReportResults
@@ -88,7 +88,7 @@ def html_report(
     ...     file.name, file.stat().st_size < 3e6
     ('report.html', True)
     """
-    report_path = prepare_report_file(path)
+    prepare_report_file(path)
     contents = collect_content(
         model,
         X,
@@ -102,14 +102,19 @@ def html_report(
         warnings=warnings,
         **removed,
     )
+    return write_page(contents, path, title)
+
+
+def write_page(contents: ReportContent, path: str | os.PathLike[str], title: str) -> Path:
+    """Write the page of collected content into a file, and return its path."""
     page = render_page(contents, title)
-    with write_file_atomically(report_path) as temporary_path:
+    with write_file_atomically(Path(path)) as temporary_path:
         temporary_path.write_text(page, encoding="utf-8", newline="\n")
-    return report_path
+    return Path(path)
 
 
-def prepare_report_file(path: str | os.PathLike[str]) -> Path:
-    """Create the folder of a report, raise if the report cannot be written, and return its path."""
+def prepare_report_file(path: str | os.PathLike[str]) -> None:
+    """Create the folder of a report, and raise if the report cannot be written."""
     check_report_packages()
     report_path = Path(path)
     if report_path.is_dir():
@@ -118,4 +123,3 @@ def prepare_report_file(path: str | os.PathLike[str]) -> Path:
         )
     report_path.parent.mkdir(parents=True, exist_ok=True)
     check_writable(report_path.parent)
-    return report_path

@@ -49,10 +49,11 @@ class ReportResults:
         return {i: float(ratio) for i, ratio in enumerate(ratios)}
 
     def get_p_values(self, model: SparsePCAEstimator) -> dict[int, float]:
-        """Return the p-value of each component tested against permuted tables, by its index."""
+        """Return the p-value of each component of the model tested against permuted tables, by its index."""
+        p_values = vars(model).get("component_p_values_", ())
         if self.test is not None:
-            return dict(enumerate(self.test.p_values[: self.test.n_tested].tolist()))
-        return {i: float(p) for i, p in enumerate(vars(model).get("component_p_values_", ()))}
+            p_values = self.test.p_values[: self.test.n_tested]
+        return {i: float(p) for i, p in enumerate(p_values[: len(model.components_)])}
 
     def check_shapes(self, shape: tuple[int, int]) -> None:
         """Raise if a result does not have the numbers of components and variables in `shape`."""

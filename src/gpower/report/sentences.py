@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, clone
 
+from gpower._utils.messages import format_param
 from gpower._utils.text import format_count, format_names, format_percent, format_ratio
 from gpower.analysis.permutation_test import AUTO_SIGNIFICANCE_LEVEL
+from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.gpower import GPower
 from gpower.report.content import Component, ReportContent
 from gpower.report.samples import OUTLIER_LIMIT_LEVEL
@@ -93,6 +95,7 @@ def format_axis_label(component: Component) -> str:
 def summarize_content(contents: ReportContent) -> tuple[str, str, str]:
     """Return three sentences: on the data and the fit, on explained variance, and on optimality."""
     components, constraint = contents.components, get_constructor_params(contents.model).get("constraint")
+    pca_share = float(contents.pca_shares.sum())
     n_used = len({variable.index for component in components for variable in component.variables})
     source = "A covariance of" if contents.is_covariance else "A table of"
     phrase = "" if constraint is None else f", {CONSTRAINT_PHRASES[constraint]}"
@@ -106,25 +109,47 @@ def summarize_content(contents: ReportContent) -> tuple[str, str, str]:
     variance = (
         f"{they_use} {format_count(n_used, 'variable')} and {explain} "
         f"{format_percent(components[-1].cumulative_share)} of the variance{rest}; as many ordinary principal "
-        f"components, with all variables, explain {format_percent(float(contents.pca_shares.sum()))}."
+        f"components, with all variables, explain {format_percent(pca_share)}."
     )
-    optimality = "The distance from the best possible with as many variables was not computed (certify)."
+    limit = describe_variance_limit(contents.model, pca_share)
+    optimality = limit[0].upper() + limit[1:]
     if ratios := contents.optimality_ratios:
-        smallest, total = format_ratio(min(ratios)), vars(contents.model).get("total_optimality_ratio_")
+        smallest = format_ratio(min(ratios))
         claim = "be the best possible" if smallest == "100 %" else f"reach at least {smallest} of the best possible"
-        together = ""
-        if total is not None and constraint is not None:
-            best = f"{format_ratio(float(total))} of the best {CONSTRAINT_PHRASES[constraint]}"
-            together = f", and all of them together at least {best}"
-        optimality = f"{each} is proven to {claim} with as many variables{together}."
-    return "; ".join([fit, *describe_choices(contents)]) + ".", variance, optimality
+        is_limit_known = "optimality_ratio_" in vars(contents.model)
+        optimality = f"{each} is proven to {claim} with as many variables" + f"; {limit}" * is_limit_known
+    return "; ".join([fit, *describe_choices(contents)]) + ".", variance, f"{optimality}."
+
+
+def describe_variance_limit(model: SparsePCAEstimator, pca_share: float | None = None) -> str:
+    """Return a phrase on how much components of as many variables can explain, by the certificates of the fit.
+
+    Adjusted variances sum to at most the variances that `certify_total` bounds, and to at most the share of as many
+    ordinary components, `pca_share`: both bound what is possible. Under a constraint the phrase is on the best possible
+    components that satisfy it.
+    """
+    certificates, params = vars(model).get("optimality_ratio_"), get_constructor_params(model)
+    if certificates is None:
+        return (
+            f"few variables have only a part of the variance; {format_param('certify', True)} proves how much is "
+            "possible (documentation: How much can a few variables explain?)"
+        )
+    m, ratio = len(model.components_), float(vars(model).get("total_optimality_ratio_", min(certificates)))
+    if m > 1 and params.get("constraint") is not None:
+        constraint = CONSTRAINT_PHRASES[params["constraint"]]
+        return f"together they reach at least {format_ratio(ratio)} of the best possible {constraint}"
+    shares, variances = model.explained_variance_ratio_.sum(), model.explained_variance_.sum()
+    bound = float(np.trace(model.score_covariance_) / ratio * shares / variances) if variances > 0 else 0.0
+    limit = min(bound, 1.0 if pca_share is None else pca_share)
+    source = "" if limit == bound else ", the share of ordinary components," if pca_share else ""
+    sizes = f"{format_count(m, 'component')} of {describe_cardinalities(model.cardinality_.tolist())}"
+    return f"at most {format_percent(limit)}{source} is possible with {sizes}"
 
 
 def describe_methods(contents: ReportContent) -> list[str]:
     """Return the sentences of a methods section."""
     params, results, association = get_constructor_params(contents.model), contents.results, contents.association
     stability, test, enrichment = results.stability, results.test, results.enrichment
-    total = vars(contents.model).get("total_optimality_ratio_")
     software = f"gpower {version('gpower')}, an implementation of the generalized power method (Journée et al. 2010)"
     search = describe_search(params)
     if not isinstance(contents.model, GPower):  # a baseline
@@ -139,11 +164,8 @@ def describe_methods(contents: ReportContent) -> list[str]:
         contents.optimality_ratios
         and "Certificates are upper bounds on the variance that any component of as many variables explains after the "
         "components before it.",
-        contents.optimality_ratios
-        and total is not None
-        and params.get("constraint") is None
-        and f"The variances of all components sum to at least {format_ratio(float(total))} of those that the best "
-        "components of each size would have alone; without a constraint there is no tighter bound.",
+        "total_optimality_ratio_" in vars(contents.model)
+        and "For all components together the bound is on the sum of their variances, shared variance included.",
         stability is not None
         and f"Stability of the selection was assessed by refitting to {stability.n_subsamples} random parts of the "
         f"samples (Meinshausen and Bühlmann 2010), with a threshold of {stability.threshold:g}.",

@@ -1,4 +1,4 @@
-"""Figures of `gpower.plotting` as images in a page: heat maps of the samples, and the stability of the selection."""
+"""Figures of `gpower.plotting` as images in a page: heat maps of the samples, choice and stability of the selection."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def draw_static_figures(contents: ReportContent) -> dict[str, str]:
             if component.variables:
                 draw = partial(plotting.plot_heatmap, contents.model, X, j, metadata, contents.feature_names)
                 figures[f"heatmap-{j + 1}"] = encode_svg(draw)
+    if "cv_results_" in vars(contents.search_estimator):
+        figures["choice"] = encode_svg(partial(plotting.plot_cv, contents.search_estimator))
     stability = contents.results.stability
     if stability is not None:
         figures["stability"] = encode_svg(partial(plotting.plot_stability, stability, contents.feature_names))

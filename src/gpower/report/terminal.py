@@ -116,7 +116,9 @@ def print_components(
 
 
 def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float | None) -> Iterator[str]:
-    """Yield lines on the variance of all components, on related pairs, and on the certificate of all components."""
+    """Yield lines on the variance of all components, on how much is possible, and on related pairs."""
+    from gpower.report.sentences import describe_variance_limit
+
     m, shared = len(model.components_), model.overlap_
     scores, loadings = model.score_correlation_, model.loading_correlation_
     pairs = sorted(combinations(range(m), 2), key=lambda pair: (-shared[pair], -abs(scores[pair])))
@@ -130,8 +132,9 @@ def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float 
     if ordinary_share is not None:
         ordinary = "An ordinary component" if m == 1 else "Ordinary components"
         yield f"{ordinary}, of all variables: {format_percent(ordinary_share)}"
-        if "optimality_ratio_" not in vars(model):
-            yield "For the best possible of this size: add --certify"
+    if ordinary_share is not None or "optimality_ratio_" in vars(model):
+        limit = describe_variance_limit(model, ordinary_share)
+        yield limit[:1].upper() + limit[1:]
     if m > 1 and not any(shared[pair] for pair in pairs):
         yield "No variable is in two components"
     for i, j in reported[:MAX_PAIRS_SHOWN]:
@@ -143,12 +146,6 @@ def _describe_all_components(model: "SparsePCAEstimator", ordinary_share: float 
             f"and {len(reported) - MAX_PAIRS_SHOWN} more pairs share variables or are correlated by "
             f"{MIN_REPORTED_CORRELATION:g} or more"
         )
-    if "total_optimality_ratio_" in vars(model):
-        constraint, optimum = vars(model).get("constraint"), "the sum of the variances that the best component of each"
-        optimum += " size would have alone"
-        if constraint is not None:
-            optimum = f"the best possible of {constraint} components"
-        yield f"All together: ≥ {format_ratio(model.total_optimality_ratio_)} of {optimum}"
 
 
 def describe_groups_used(model: "SparsePCAEstimator") -> Iterator[str]:

@@ -83,7 +83,7 @@ ROTATION_NOTE = (
     "the principal axes are returned. Give decreasing mu to single them out."
 )
 RESIZED_SUPPORT_NOTE = (
-    "No gamma was found with exactly the wanted number of active variables; the nearest active set was cut to its "
+    "No penalty was found with exactly the wanted number of active variables; the nearest active set was cut to its "
     "largest loadings, or filled with the most correlated variables, and refitted."
 )
 

@@ -85,9 +85,10 @@ def _fill_missing(table: "Table", options: OptionValues, sink: OutputSink) -> "T
 
 
 def _print_comparison(console: Console, comparison: "Comparison", title: str) -> None:
-    """Print the table of the figures, and below it the notes on single methods."""
+    """Print the table of the figures, and below it the notes on single methods and the methods that did not run."""
     print_line(console, title)
-    cells = zip(*map(_format_entry_cells, comparison), strict=True)
+    compared = [entry for entry in comparison if entry.model is not None]
+    cells = zip(*map(_format_entry_cells, compared), strict=True)
     columns = dict(zip(_COMPARISON_HEADINGS, cells, strict=True))
     if not any(entry.violation >= 0 for entry in comparison):
         del columns["violation"]
@@ -100,15 +101,22 @@ def _print_comparison(console: Console, comparison: "Comparison", title: str) ->
             text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in pairs)
             console.print(Text(f"{method}: {text}"))
     print_line(console, _COMPARISON_LEGEND)
-    for note in dict.fromkeys(entry.note for entry in comparison if entry.note):
-        methods = ", ".join(entry.method for entry in comparison if entry.note == note)
-        print_line(console, f"{methods}: {note}")
+    methods_by_note: dict[str, list[str]] = {}
+    for entry in comparison:
+        methods_by_note.setdefault(entry.note, []).append(entry.method)
+    left_out = {entry.note for entry in comparison if entry.model is None}
+    for note, methods in methods_by_note.items():
+        if note and note not in left_out:
+            print_line(console, f"{', '.join(methods)}: {note}")
+    reasons = [
+        f"{', '.join(methods_by_note[note])} ({note.rstrip('.')})" for note in methods_by_note if note in left_out
+    ]
+    if reasons:
+        print_line(console, f"Left out: {'; '.join(reasons)}.")
 
 
 def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
-    """Return the cells of a row of the printed table; dashes if the method did not run."""
-    if entry.model is None:
-        return [entry.method, *("–" for _ in _COMPARISON_HEADINGS[1:])]
+    """Return the cells of a row of the printed table."""
     counts = entry.cardinality
     all_equal = len(set(counts)) == 1 < len(counts)
     return [

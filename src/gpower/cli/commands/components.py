@@ -79,6 +79,7 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
     print_rows(console, headings, rows, wrapped=headings)
+    print_line(console, "Variances are of quick fits, as for permuted tables; those of gpower fit differ slightly.")
     n_permutations, n_fitted = test.permuted_variance.shape
     evidence = f"more than chance at the level {test.level:g}, by up to {n_permutations} permuted tables"
     if test.n_components == n_fitted:
@@ -87,6 +88,9 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
     else:
         verb = "explains" if test.n_components == 1 else "explain"
         print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
+        print_line(
+            console, "The tests stop at the first that fails: later ones have no smaller p, whatever they explain."
+        )
     print_line(console, "Take the number as an upper limit: a component beyond chance need not matter.")
     horn = "mean of those of permuted tables"
     print_line(

@@ -41,9 +41,6 @@ CROSS_VALIDATION_FLAGS = override_flags(
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
 ) | group_flags(Flag("plot_choice", "path", help=_PLOT_CHOICE_HELP))
 
-#: Above this chosen number a note says that the variables are too many to read.
-MAX_READABLE_NUMBER = 100
-
 #: The ordinary components of a larger table, which would take more than about a second, are not computed.
 _MAX_ORDINARY_MULTIPLICATIONS = 2e10
 #: Where the data are read and the fit runs.
@@ -94,7 +91,8 @@ def fit(
     samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
     removed = samples.removed
     with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
-        model, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
+        fitted, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
+        model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
         notes += print_batch_notes(model, shared, samples, sink)
         ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
         sink.print_result(
@@ -116,12 +114,15 @@ def fit_model(
     removed: OptionValues | None = None,
     device: str = "cpu",
     choice: OptionValues | None = None,
-) -> tuple["gpower.GPower", list[str]]:
+) -> tuple["gpower.GPower | gpower.GPowerCV", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
     `removed` are the covariates and batches, as arguments of `GPower.fit`. `choice` are the parameters of the
-    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto".
+    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto"; the search is then
+    returned, with the model as its best estimator.
     """
+    import numpy as np
+
     from gpower._utils.arrays import to_device, to_numpy
     from gpower.report.doubts import find_doubts
     from gpower.validation.params import expand_per_component, resolve_solver
@@ -143,10 +144,13 @@ def fit_model(
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     if search is not None:
         model.cardinality_choice_ = search.best_estimator_.cardinality_choice_
-    # Those warnings of the fit that are not among the messages repeat a hint of load_table.
-    doubts = [*messages, *(doubt for doubt in find_doubts(model) if doubt not in model.warnings_)]
+    model.warnings_ = np.array(messages, dtype=object)  # without those that repeat a hint of load_table
+    doubts = list(find_doubts(model))
     sink.print_notes(*doubts)
-    return model, doubts
+    if search is None:
+        return model, doubts
+    search.best_estimator_ = model
+    return search, doubts
 
 
 def list_typed_choice_flags(choice: OptionValues) -> list[str]:
@@ -175,8 +179,6 @@ def choose_cardinality(
 
     `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them, and the file `plot_choice`.
     """
-    import numpy as np
-
     from gpower.plotting import plot_cv, prepare_figure_path
 
     if options["n_components"] == "auto":
@@ -202,11 +204,4 @@ def choose_cardinality(
     sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
     if figure_path is not None:
         sink.save_plot(lambda: plot_cv(model), figure_path)
-    chosen = np.unique(np.asarray(model.best_params_["cardinality"])).tolist()
-    if large := [str(number) for number in chosen if number > MAX_READABLE_NUMBER]:
-        unit = "variables" if options["groups"] is None else "groups"
-        sink.print_notes(
-            f"{', '.join(large)} {unit} are too many to read as a list: each of them adds variance of held-out "
-            "samples. For a list give a number, such as -k 25."
-        )
     return model

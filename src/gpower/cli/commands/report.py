@@ -16,7 +16,7 @@ from gpower.cli.commands.fit import (
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
 from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
@@ -76,7 +76,9 @@ def report(
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
     """
-    from gpower.report.html import prepare_report_file
+    from gpower.report.content import collect_content
+    from gpower.report.html import prepare_report_file, write_page
+    from gpower.report.results import ReportResults
 
     prepare_report_file(output)
     fitted: Any
@@ -92,24 +94,26 @@ def report(
         fitted = load_model(source)
         loaded = load_matching_table(fitted, table, flags, sink)
         samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
-    print_batch_notes(fitted, loaded, samples, sink)
     flags.requested["certify"] = table is not None and flags.options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
         results = list(_compute_results(model, loaded, samples.removed, flags.requested, gmt, sink))
+    notes += _redact_notes([*loaded.reading_notes, *samples.notes], loaded, flags.page)
     with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
-        gpower.html_report(
+        contents = collect_content(
             fitted,
             loaded.table.to_frame_or_array(),
-            output,
             metadata=samples.columns or None,
             **samples.removed,
             sample_names=loaded.table.sample_names,
             feature_names=loaded.feature_names,
-            results=results,
-            warnings=[*_redact_notes([*loaded.reading_notes, *samples.notes], loaded, flags.page), *notes],
-            **flags.page | {"title": flags.page["title"] or f"Sparse principal components of {loaded.path.name}"},
+            results=ReportResults.from_iterable(results),
+            with_samples=flags.page["scores"],
+            anonymise=flags.page["anonymise"],
+            warnings=notes,
         )
+        write_page(contents, output, flags.page["title"] or f"Sparse principal components of {loaded.path.name}")
+    sink.print_notes(*(doubt for doubt in contents.doubts if doubt not in notes))  # those are printed, some redacted
     sink.print_message(f"Wrote {output}; open it in any browser: {output.resolve().as_uri()}")
 
 
@@ -149,9 +153,7 @@ def _compute_results(
         with sink.show_progress("computing upper bounds"):
             yield gpower.certify(model, X, **removed)
     if gmt is not None:
-        enrichment = enrich(model, read_gmt(gmt), genes=input_table.feature_names)
-        sink.print_notes(*enrichment.universe.notes())
-        yield enrichment
+        yield enrich(model, read_gmt(gmt), genes=input_table.feature_names)
 
 
 def _make_constrained_grid(model: "gpower.GPower") -> list[int]:
