@@ -448,11 +448,12 @@ class GPower(SparsePCAEstimator):
         """
         count, varies = len(self.components_), prepared.has_variance  # zero components are optimal without variance
         Z = self.components_.T.astype(np.float64)
-        proofs = certify_components(prepared.get_float64_operator(), Z, **certificate_args(self)) if varies else ()
+        args = certificate_args(self)
+        proofs = certify_components(prepared.get_float64_operator(), Z, **args) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
         if count > 1 and varies:
-            problem = {"cardinality": self.cardinality, "constraint": self.constraint}
+            problem = {"cardinality": args["cardinality"], "constraint": self.constraint}
             total = certify_joint_variance(prepared.get_float64_operator(), Z, **problem)
             self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio
 
