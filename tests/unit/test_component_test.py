@@ -250,6 +250,22 @@ def test_auto_certifies_the_components_that_it_fits(options):
     assert len(model.upper_bound_) == len(model.components_) == 2
 
 
+@pytest.mark.parametrize(
+    ("lists", "options"),
+    [
+        ({"budget": [5.0, 4.0, 3.0]}, {"penalty_weights": [1.0] * 20}),
+        ({"cardinality": [5, 4, 3], "include": [[0], [5], []]}, {}),
+        ({"include": [[0], [5], []], "exclude": [[1], [6], []]}, {"cardinality": 5}),
+    ],
+)
+def test_auto_uses_the_first_entries_of_lists(lists, options):
+    X = make_two_factors()
+    model = GPower("auto", **lists, **options).fit(X)
+    expected = GPower(2, **{name: entries[:2] for name, entries in lists.items()}, **options).fit(X)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    assert model.component_p_values_.shape == (3,)
+
+
 def test_auto_keeps_one_component_of_noise_with_a_warning():
     X = np.random.default_rng(0).standard_normal((30, 20))
     with pytest.warns(UserWarning, match=r"No component explains more than chance \(p = 0\.\d+\); one is kept"):

@@ -43,7 +43,7 @@ class GPower(SparsePCAEstimator):
     ----------
     n_components : int or "auto", default=2
         Number of components. "auto" takes as many as explain more than chance by `gpower.component_test`: at least one,
-        and at most 20 or the length of a list of cardinalities.
+        and at most 20, or the length of a list with one entry per component, of which the first ones are used.
     cardinality : int, float or sequence of these, optional
         Exact number of non-zero loadings, for all components or one per component. If neither this nor `gamma`,
         `budget` or `l1_bound` is given, it is ten, or a third of the variables if there are fewer than thirty;
