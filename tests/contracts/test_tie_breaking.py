@@ -57,3 +57,13 @@ def test_units_and_origin_of_standardised_columns_do_not_change_cross_validation
     ]
     for model in models[1:]:
         np.testing.assert_allclose(*(each.cv_results_["mean_test_score"] for each in (model, models[0])), atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", seeds(range(100), fast=7))
+def test_the_order_of_samples_does_not_change_the_variable_of_a_share(seed):
+    """All standardised columns explain as much; a single one reaches the share."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((25, 12))
+    share = 0.9 / np.linalg.eigvalsh(np.corrcoef(X.T))[-1]
+    found, moved = (GPower(1, scale=True, cardinality=share).fit(each) for each in (X, X[rng.permutation(25)]))
+    assert supports(found.components_) == supports(moved.components_)
