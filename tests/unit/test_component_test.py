@@ -232,6 +232,40 @@ def test_certificates_of_auto_ignore_the_cardinalities_of_missing_components():
     assert len(certify(model, X)) == len(model.components_) == 1
 
 
+def make_two_factors():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 20))
+    X[:, :5] += 2 * rng.standard_normal((60, 1))
+    X[:, 5:9] += 1.5 * rng.standard_normal((60, 1))
+    return X
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"penalty": "l1"}, {"method": "block"}, {"constraint": "disjoint"}, {"cardinality": [0.8, 0.7, 0.6]}],
+)
+def test_auto_certifies_the_components_that_it_fits(options):
+    model = GPower("auto", **{"cardinality": [5, 4, 3, 3], "certify": True} | options).fit(make_two_factors())
+    assert 0 < model.total_optimality_ratio_ <= 1
+    assert len(model.upper_bound_) == len(model.components_) == 2
+
+
+@pytest.mark.parametrize(
+    ("lists", "options"),
+    [
+        ({"budget": [5.0, 4.0, 3.0]}, {"penalty_weights": [1.0] * 20}),
+        ({"cardinality": [5, 4, 3], "include": [[0], [5], []]}, {}),
+        ({"include": [[0], [5], []], "exclude": [[1], [6], []]}, {"cardinality": 5}),
+    ],
+)
+def test_auto_uses_the_first_entries_of_lists(lists, options):
+    X = make_two_factors()
+    model = GPower("auto", **lists, **options).fit(X)
+    expected = GPower(2, **{name: entries[:2] for name, entries in lists.items()}, **options).fit(X)
+    np.testing.assert_array_equal(model.components_, expected.components_)
+    assert model.component_p_values_.shape == (3,)
+
+
 def test_auto_keeps_one_component_of_noise_with_a_warning():
     X = np.random.default_rng(0).standard_normal((30, 20))
     with pytest.warns(UserWarning, match=r"No component explains more than chance \(p = 0\.\d+\); one is kept"):

@@ -67,6 +67,14 @@ def test_names_in_another_order_are_not_taken_by_order(tmp_path):
     assert read_metadata(tmp_path / "samples.csv", 2, ["B", "A"], metadata_by_order=True)["age"] == ["40", "50"]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_ranks_are_not_the_names_of_numbered_samples(first, tmp_path):
+    (tmp_path / "m.csv").write_text(f"rank,age\n{first + 2},50\n{first},40\n{first + 1},30\n")
+    samples = [str(first + i) for i in range(3)]
+    found = read_metadata(tmp_path / "m.csv", 3, samples, metadata_by_order=True)
+    assert found == {"rank": [samples[2], samples[0], samples[1]], "age": ["50", "40", "30"]}
+
+
 def test_samples_without_a_row_are_counted_and_named(tmp_path):
     (tmp_path / "samples.csv").write_text("id,age\nA,40\nB,50\nC,60\n")
     with pytest.warns(GPowerWarning, match=r"1 of 3 samples have no row \(D\), and 1 of 3 rows no sample \(C\)"):

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from tests.planted_data import make_modules
 
 from gpower import GPower, Solver, stability_selection
@@ -135,3 +137,30 @@ def test_of_duplicate_variables_those_of_the_model_are_selected(n_pairs, cardina
     alone = used & ~np.roll(used, n_pairs)  # the other variable of the pair is not used
     assert alone.any()
     assert np.all(stable.frequency[0][alone] > np.roll(stable.frequency[0], n_pairs)[alone])
+
+
+@pytest.mark.parametrize(
+    ("lists", "n_features", "in_pipeline"),
+    [
+        ({"cardinality": [5, 4, 3]}, 20, False),
+        ({"gamma": [0.02, 0.03, 0.04]}, 20, False),
+        ({"cardinality": [5, 4, 3], "include": [[0], [5], []]}, 150, False),
+        ({"cardinality": [5, 4, 3]}, 150, True),
+    ],
+)
+def test_subsamples_have_as_many_components_as_all_samples(lists, n_features, in_pipeline):
+    """The weaker of two components is more than chance in the table of 150 variables, but not in every subsample."""
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((60, n_features))
+    X[:, :5] += 2 * rng.standard_normal((60, 1))
+    X[:, 5:9] += rng.standard_normal((60, 1))
+    models = GPower("auto", **lists), GPower(2, **{name: entries[:2] for name, entries in lists.items()})
+    found, expected = (
+        stability_selection(
+            X, make_pipeline(StandardScaler(with_std=False), each) if in_pipeline else each, n_subsamples=4
+        )
+        for each in models
+    )
+    np.testing.assert_array_equal(found.frequency, expected.frequency)
+    np.testing.assert_array_equal(found.sign, expected.sign)
+    assert found.model.n_components == "auto"

@@ -6,6 +6,7 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import product
 
 import numpy as np
 import pytest
@@ -284,10 +285,15 @@ class TestBroken:
     def test_files_without_a_matrix_are_refused(self, tmp_path, write, message):
         assert_refused(write(tmp_path), message)
 
-    def test_a_missing_value_is_named_by_its_row_and_column(self, tmp_path):
+    @pytest.mark.parametrize("limit", [LIMIT, None])  # in blocks, and small enough for the memory
+    def test_a_missing_value_is_named_by_its_file_row_and_column(self, tmp_path, limit):
         path = parquet(tmp_path / "x.parquet", np.where(np.eye(P, N, -65), np.nan, X))
-        with pytest.raises(ValueError, match=r"first in row 65 \(counted from 0\), column 'gene 0'"):
-            GPower(1, memory_limit=LIMIT).fit(path)
+        model = GPower(1, memory_limit=limit)
+        calls = model.fit, GPower(1, gamma=0.5).fit(X).set_params(memory_limit=limit).transform
+        for call, source in product(calls, (path, open_source(path))):
+            with pytest.raises(ValueError, match=r"x\.parquet: the matrix contains NaN .*column 'gene 0'") as error:
+                call(source)
+            assert "row 65 (counted from 0)" in str(error.value)
 
     @pytest.mark.parametrize(
         ("name", "message"),

@@ -21,7 +21,7 @@ Fits are small: two starts, no local search. The table itself is fitted in the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,6 +34,7 @@ from gpower.analysis.permuted_tables import NullComparison, build_deflation_stag
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.sequential import solve_all_components
+from gpower.validation.params import fix_n_components, get_component_lists
 from gpower.validation.prepare import EstimatorInput, PreparedData
 
 #: Permuted tables between two checks which components cannot become significant any more, and permuted tables of a wide
@@ -47,8 +48,6 @@ VARIANCE_TIE_TOLERANCE = 1e-5
 
 #: Settings of ``n_components="auto"``: most components, permuted tables, and significance level.
 MAX_AUTO_COMPONENTS, N_AUTO_PERMUTATIONS, AUTO_SIGNIFICANCE_LEVEL = 20, 200, 0.05
-#: Parameters that may have one entry per component.
-PER_COMPONENT_PARAMS = ("cardinality", "gamma", "l1_bound", "mu")
 
 #: Callback with the number of permuted tables done and their total.
 PermutationProgress = Callable[[int, int], object]
@@ -245,12 +244,12 @@ def _run_permutations(
 def choose_n_components(table: EstimatorInput, rng: np.random.RandomState) -> tuple[dict[str, Any], Array]:
     """Return the parameters for as many components as are significant, and the p-values of all tested components.
 
-    At most `MAX_AUTO_COMPONENTS` are tested, or as many as a list of cardinalities or penalties has entries. If none is
+    At most `MAX_AUTO_COMPONENTS` are tested, or as many as a list with one entry per component has. If none is
     significant, one component is kept.
     """
     params = table.params
-    lists = {name: list(params[name]) for name in PER_COMPONENT_PARAMS if isinstance(params[name], Iterable)}
-    max_components = min([len(values) for values in lists.values()] or [MAX_AUTO_COMPONENTS, *table.shape])
+    lengths = [len(entries) for entries in get_component_lists(params).values()]
+    max_components = min(lengths or [MAX_AUTO_COMPONENTS, *table.shape])
     table = table.prepare_for_permutation()
     overrides = {"n_components": max_components, "method": "deflation", "mu": None, "constraint": None}
     fit_spec = table.build_fit_specs(overrides)[0]
@@ -258,7 +257,7 @@ def choose_n_components(table: EstimatorInput, rng: np.random.RandomState) -> tu
         table, fit_spec, rng, n_permutations=N_AUTO_PERMUTATIONS, level=AUTO_SIGNIFICANCE_LEVEL
     ).p_values
     count = max(1, int(np.count_nonzero(p_values <= AUTO_SIGNIFICANCE_LEVEL)))
-    return {"n_components": count} | {name: values[:count] for name, values in lists.items()}, p_values
+    return fix_n_components(params, count), p_values
 
 
 def describe_selection(p_values: Array) -> str:

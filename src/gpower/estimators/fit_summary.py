@@ -16,7 +16,7 @@ from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarn
 from gpower.operators.explained_variance import Scores, cosine_matrix, count_shared_variables
 from gpower.solvers.component import ComponentResult
 from gpower.validation.checks import format_variable_name
-from gpower.validation.params import get_constructor_params, resolve_solver
+from gpower.validation.params import fix_n_components, get_constructor_params, resolve_solver
 from gpower.validation.prepare import PreparedData
 from gpower.validation.variable_rules import VariableRules
 
@@ -178,7 +178,8 @@ def _iter_sparsity_warnings(model: Any, unadjusted_variance: Array) -> Iterator[
     if params.get("include") is not None:
         Z = to_numpy(model.components_)
         feature_names = vars(model).get("feature_names_in_")
-        rules = VariableRules(Z.shape[1], len(Z), feature_names, include=params["include"])
+        include = fix_n_components(params, len(Z)).get("include", params["include"])
+        rules = VariableRules(Z.shape[1], len(Z), feature_names, include=include)
         unused = rules.find_unused_includes(Z)
         yield from rules.warn_unused_includes(unused)
         count = count + [len(names) for names in unused]

@@ -43,7 +43,7 @@ class GPower(SparsePCAEstimator):
     ----------
     n_components : int or "auto", default=2
         Number of components. "auto" takes as many as explain more than chance by `gpower.component_test`: at least one,
-        and at most 20 or the length of a list of cardinalities.
+        and at most 20, or the length of a list with one entry per component, of which the first ones are used.
     cardinality : int, float or sequence of these, optional
         Exact number of non-zero loadings, for all components or one per component. If neither this nor `gamma`,
         `budget` or `l1_bound` is given, it is ten, or a third of the variables if there are fewer than thirty;
@@ -448,11 +448,12 @@ class GPower(SparsePCAEstimator):
         """
         count, varies = len(self.components_), prepared.has_variance  # zero components are optimal without variance
         Z = self.components_.T.astype(np.float64)
-        proofs = certify_components(prepared.get_float64_operator(), Z, **certificate_args(self)) if varies else ()
+        args = certificate_args(self)
+        proofs = certify_components(prepared.get_float64_operator(), Z, **args) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
         if count > 1 and varies:
-            problem = {"cardinality": self.cardinality, "constraint": self.constraint}
+            problem = {"cardinality": args["cardinality"], "constraint": self.constraint}
             total = certify_joint_variance(prepared.get_float64_operator(), Z, **problem)
             self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,13 @@ from gpower.operators import MatrixLike
 from gpower.plotting import plot_stability
 from gpower.plotting.style import AxesLike, Panels
 from gpower.solvers.covariance_stack import can_solve_in_stack, find_components_in_stack
-from gpower.validation.params import check_float, check_int, make_random_state
+from gpower.validation.params import (
+    check_float,
+    check_int,
+    fix_n_components,
+    get_constructor_params,
+    make_random_state,
+)
 from gpower.validation.pipelines import UnwrappedModel
 from gpower.validation.prepare import EstimatorInput, read_estimator_input
 
@@ -141,7 +147,8 @@ def stability_selection(
     """Fit the model to random subsamples and count how often each variable is selected.
 
     Components of a subsample are matched with those of all samples by the largest total overlap of their loadings,
-    regardless of order and sign.
+    regardless of order and sign. With ``n_components="auto"`` the number of components is found on all samples, and
+    every subsample has as many.
 
     Parameters
     ----------
@@ -182,7 +189,8 @@ def stability_selection(
     if model is not None and not hasattr(model, "fit"):
         raise TypeError(f"model is of type {type(model).__name__}; the data come first: stability_selection(X, model).")
     model = GPower(**options) if model is None else clone(model)
-    if UnwrappedModel.unwrap(model).model.covariance is not None:
+    template = UnwrappedModel.unwrap(model)
+    if template.model.covariance is not None:
         raise ValueError(
             f"stability_selection draws samples; {format_param('covariance', 'precomputed')} has none. Give the data."
         )
@@ -199,7 +207,12 @@ def stability_selection(
     known = {} if covariates is None and batch is None else {"covariates": covariates, "batch": batch}
     unwrapped = UnwrappedModel.unwrap(clone(model).fit(X, **known))
     reference = unwrapped.model
-    table = None if unwrapped.pipeline else read_estimator_input(reference, X, reset=False).with_covariates(**known)
+    fixed = fix_n_components(get_constructor_params(reference), len(reference.components_))
+    (model if template.pipeline is None else template.pipeline[-1]).set_params(**fixed)
+    table = None
+    if not unwrapped.pipeline:
+        table = read_estimator_input(reference, X, reset=False).with_covariates(**known)
+        table = replace(table, params={**table.params, **fixed})
     total = int(_num_samples(X)) if table is None else table.shape[0]
     size = int(fraction * total)
     if size < 2:
@@ -231,15 +244,12 @@ def _fit_in_stack(table: EstimatorInput, subsamples: Sequence[Array], reference:
     The covariances of a small table are solved as one stack. Of tied variables, such as duplicates, those of the
     `reference` components, (n_components, n_features), are preferred.
     """
-    n_components, n = reference.shape
-    fit_spec = table.build_fit_specs({"n_components": n_components})[0]
-    if not can_solve_in_stack(fit_spec, n) or table.block_matrix is not None:
+    fit_spec = table.build_fit_specs()[0]
+    if not can_solve_in_stack(fit_spec, table.shape[1]) or table.block_matrix is not None:
         return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", GPowerWarning)
-        prepared = (
-            table.select_samples(rows).fill_missing(n_components).prepare(None, [fit_spec]) for rows in subsamples
-        )
+        prepared = (table.select_samples(rows).fill_missing().prepare(None, [fit_spec]) for rows in subsamples)
         order = np.argsort(~reference.any(axis=0), kind="stable")  # a stack prefers the first of tied variables
         S = np.array([each.operator.gram(order) for each in prepared])
     cardinalities = np.tile(fit_spec.cardinalities, (len(S), 1))
@@ -263,6 +273,6 @@ def _compute_matched_signs(W: Array, reference: Array) -> Array:
     """Return the signs of loadings, (n_components, n_features), in the order and orientation of the reference."""
     overlap = reference @ W.T
     rows, columns = linear_sum_assignment(-np.abs(overlap))
-    matched = np.zeros(W.shape, np.int8)
+    matched = np.zeros(reference.shape, np.int8)
     matched[rows] = np.sign(W[columns]) * np.where(overlap[rows, columns] < 0, -1, 1)[:, None]
     return matched

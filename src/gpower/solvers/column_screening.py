@@ -205,14 +205,14 @@ def split_duplicates(order: Array, covers: Array, max_distinct: int) -> tuple[li
 
 
 def argsort_descending(values: Array, decimals: int) -> Array:
-    """Return the indices, (s,), that sort host values, (s,), in decreasing order.
+    """Return the indices, (…, s), that sort host values, (…, s), in decreasing order along the last axis.
 
     Values that agree to `decimals` digits, relative to the largest, keep their order; so the sorted values decrease
     only up to that. The values are finite floats of any precision, not negative; s may be zero.
     """
     values = values.astype(np.float64, copy=False)
-    largest = max(float(np.max(values, initial=0.0)), float(np.finfo(np.float32).tiny))
-    return np.argsort(-np.round(values / largest, decimals), kind="stable")
+    largest = np.maximum(np.max(values, axis=-1, keepdims=True, initial=0.0), float(np.finfo(np.float64).tiny))
+    return np.argsort(-np.round(values / largest, decimals), axis=-1, kind="stable")
 
 
 def _score_column_correlations(operator: Operator, threshold: float, norms: Array) -> Array:

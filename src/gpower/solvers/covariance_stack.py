@@ -21,6 +21,7 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower.penalties.elementary import Cardinality
 from gpower.problem.deflation import SchurDeflation
+from gpower.solvers.column_screening import argsort_descending
 from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
 #: Most variables of a covariance that is solved in a stack.
@@ -39,7 +40,7 @@ RANK_SHARE = 1e-10
 STACKED_TOLERANCE = 1e-6
 #: Relative difference of variance up to which two starts of one covariance count as copies.
 COPY_TOLERANCE = 1e-7
-#: Decimals, relative to the largest, to which variances are compared when the best support is chosen.
+#: Decimals, relative to the largest, to which variances are compared when starts and the best support are chosen.
 VARIANCE_DECIMALS = 9
 #: Smallest divisors: of a variance, which may be zero, and of the squared length that is left without one variable.
 MIN_VARIANCE, MIN_SQUARED_LENGTH = 1e-300, 1e-12
@@ -148,7 +149,7 @@ def rank_start_columns(S: Array) -> Array:
     """
     diagonal = np.maximum(np.diagonal(S, axis1=1, axis2=2), MIN_VARIANCE)
     explained = np.sum(S**2, axis=1) / diagonal
-    return np.argsort(-explained, axis=1, kind="stable")
+    return argsort_descending(explained, VARIANCE_DECIMALS)
 
 
 def _truncate(W: Array, cardinality: Array) -> Array:
@@ -180,7 +181,7 @@ def _ascend(S: Array, starts: Array, cardinality: Array) -> Array:
         W = Z @ S
         previous, values = values, np.sum(Z * W, axis=-1)
         if step == N_FIRST_STEPS and W.shape[1] > N_FINALISTS:
-            order = np.argsort(-values, axis=1, kind="stable")
+            order = argsort_descending(values, VARIANCE_DECIMALS)
             ordered = np.take_along_axis(values, order, axis=1)
             is_copy = np.zeros(order.shape, bool)
             is_copy[:, 1:] = ordered[:, 1:] >= ordered[:, :-1] * (1 - COPY_TOLERANCE)

@@ -40,7 +40,7 @@ from gpower.solvers.starts import StartContext, WarmStart
 if TYPE_CHECKING:
     from gpower.solvers.component import ComponentResult
 
-#: A share that is missed by less than this, relatively, counts as reached.
+#: A share that is missed by less than this, relatively, counts as reached; variances that differ by less are equal.
 RELATIVE_SHARE_TOLERANCE = 1e-9
 
 #: Solves the problem of a context by a specification; the second argument is the absolute γ, (1,), to be reported.
@@ -182,7 +182,8 @@ class _MinCardinalitySearch:
         """
         quick, k = self.find_sufficient()
         thorough = self.solve_cardinality(k, self.spec)
-        fewest = SizedSolution(max(quick, thorough, key=lambda each: self.compute_explained_variance(each.Z)), k)
+        least = (1 + RELATIVE_SHARE_TOLERANCE) * self.compute_explained_variance(quick.Z)
+        fewest = SizedSolution(thorough if self.compute_explained_variance(thorough.Z) > least else quick, k)
         too_few = self.cardinality_range[0] - 1
         step = 1
         while fewest.cardinality - too_few > 1:

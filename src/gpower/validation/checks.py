@@ -6,8 +6,8 @@ CuPy array in the same memory, and a sparse CSR tensor into a CSR matrix, and re
 `feature_names`, a tuple of text or None. ``as_container(X)`` wraps any matrix; ``find_registered_container(X, bytes)``
 does it for an object of a registered type, and returns None for all others, `bytes` being a memory limit or None.
 ``find_non_finite(is_suspected=, allow_nan=)`` of a container returns the first entry that is not finite, or with
-`allow_nan` that is infinite: an object with `column`, from 0, and ``make_error(name)``, a ValueError; else None.
-Without `is_suspected` containers that check entries at every read return None unread.
+`allow_nan` that is infinite: an object with `column`, from 0, and ``make_error(name, storage_name)``, a ValueError;
+else None. Without `is_suspected` containers that check entries at every read return None unread.
 
 ``validate_data`` of scikit-learn checks number and names of the features against those of the estimator, or sets them
 with `reset`, and converts X to a NumPy array or a CSR or CSC matrix. ``describe_excessive_shape(shape, memory_limit=)``
@@ -288,20 +288,22 @@ def _is_text_column(X: Any, name: Any, dtype: Any) -> bool:
     return False
 
 
-def check_finite(X: Any, names: Array | None, column_sums: Array | None = None, *, allow_nan: bool = False) -> None:
-    """Raise if X contains missing or infinite values; the error names the first such column.
+def check_finite(
+    X: Any, names: Array | None, column_sums: Array | None = None, *, allow_nan: bool = False, storage_name: str = ""
+) -> None:
+    """Raise if X contains missing or infinite values; the error names the first such column, and the file or store.
 
     With `allow_nan` only infinite values are an error, except in a matrix in blocks. `column_sums`, (n_features,), are
     column sums, norms or the like, which are not finite if the column is not; they save a read of X if all are finite.
     If one is not, X is searched, and nothing is raised if all its entries are finite, as after an overflow of a sum. X
-    is a matrix that `as_container` accepts, not changed; `names`, (n_features,), are those of its columns, or None. The
-    error is a ValueError.
+    is a matrix that `as_container` accepts, not changed; `names`, (n_features,), are those of its columns, or None, and
+    `storage_name` that of the file or store it was read from, if any. The error is a ValueError.
     """
     if column_sums is not None and np.all(np.isfinite(column_sums)):
         return
     bad = as_container(X).find_non_finite(is_suspected=column_sums is not None, allow_nan=allow_nan)
     if bad is not None:
-        raise bad.make_error(format_variable_name(bad.column, names))
+        raise bad.make_error(format_variable_name(bad.column, names), storage_name)
 
 
 def check_range(norms: Array, names: Array | None, dtype: np.dtype) -> None:

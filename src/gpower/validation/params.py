@@ -98,6 +98,8 @@ NUMBER_RANGES = {
     "budget": (0.0, np.inf, "a finite number of at least 0 is needed"),
     "mu": (1e-6, np.nextafter(1e6, np.inf), "the weights of the units must be positive numbers, between 1e-6 and 1e6"),
 }
+#: Parameters that may be lists of variables, one list for each component.
+VARIABLE_LIST_PARAMS = ("include", "exclude")
 #: Options that exclude each other: one with its value, None for any, another with its value, and the reason.
 OPTION_CONFLICTS = (
     ("certify", True, "variance", "l1", "a certificate bounds ‖Az‖₂²; leave one of the two out"),
@@ -537,6 +539,33 @@ def make_random_state(state: Any) -> np.random.RandomState:
     Raise ValueError for anything but None, an int or a `RandomState`.
     """
     return np.random.RandomState(0) if state is None else check_random_state(state)
+
+
+def get_component_lists(params: Mapping[str, Any]) -> dict[str, list[Any]]:
+    """Return the parameters that have one entry per component, as lists: of numbers, or of lists of variables.
+
+    Parameters may be missing, and values are not checked. A single list of variables is for all components.
+
+    Examples
+    --------
+    >>> get_component_lists({"cardinality": (5, 3), "include": ["a", "b"], "exclude": [["c"], []]})
+    {'cardinality': [5, 3], 'exclude': [['c'], []]}
+    """
+    names = ("cardinality", *NUMBER_RANGES, *VARIABLE_LIST_PARAMS)
+    lists = {name: to_python_list(params[name]) for name in names if is_sequence(params.get(name))}
+    return {
+        name: entries
+        for name, entries in lists.items()
+        if name not in VARIABLE_LIST_PARAMS or any(map(is_sequence, entries))
+    }
+
+
+def fix_n_components(params: Mapping[str, Any], m: int) -> dict[str, Any]:
+    """Return what to change in the parameters to fit m components: their number, and lists cut to as many entries.
+
+    Lists are those of `get_component_lists`, which may be longer with ``n_components="auto"``.
+    """
+    return {"n_components": m} | {name: entries[:m] for name, entries in get_component_lists(params).items()}
 
 
 def expand_per_component(value: Any, name: str, m: int) -> list[Any]:

@@ -219,6 +219,8 @@ class EstimatorInput:
         Names of the samples, with which those of covariates are compared.
     covariates : Covariates, CovariateVariables or None
         What is removed from the variables; for a covariance, some of its variables.
+    storage_name : str
+        Name of the file or store that X was read from, also once it is in memory; empty if there is none.
     """
 
     X: Any
@@ -227,6 +229,7 @@ class EstimatorInput:
     preprocessing_notes: tuple[str, ...] = ()
     row_names: Any = None
     covariates: Covariates | CovariateVariables | None = None
+    storage_name: str = ""
 
     @cached_property
     def container(self) -> Container:
@@ -291,7 +294,7 @@ class EstimatorInput:
 
         All entries are read, once; the error names the column and the row of the first such entry.
         """
-        check_finite(self.X, self.feature_names, allow_nan=allow_nan)
+        check_finite(self.X, self.feature_names, allow_nan=allow_nan, storage_name=self.storage_name)
         return self
 
     def to_float64(self) -> EstimatorInput:
@@ -439,7 +442,7 @@ class EstimatorInput:
         regression = table._regress_on_covariates(weight)
         should_reduce = self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
         operator, moments = table._build_operator(regression, weight, should_reduce)
-        check_finite(table.X, self.feature_names, moments.column_norms)
+        check_finite(table.X, self.feature_names, moments.column_norms, storage_name=self.storage_name)
         check_range(moments.column_norms, self.feature_names, self.X.dtype)
         check_required_variables(fit_specs, moments.column_norms, self.feature_names)
 
@@ -571,7 +574,7 @@ class EstimatorInput:
         weight = check_sample_weight(sample_weight, self.shape[0], self.X.dtype)
         with np.errstate(all="ignore"):  # values that are not finite are named below
             batch_moments = RunningMoments.from_batch(self.X, weight)
-        check_finite(self.X, self.feature_names, np.diagonal(batch_moments.scatter))
+        check_finite(self.X, self.feature_names, np.diagonal(batch_moments.scatter), storage_name=self.storage_name)
         total = batch_moments if earlier is None else earlier.merge(batch_moments)
         center, scale = bool(params["center"]), bool(params["scale"])
         fit_spec = build_fit_spec(params, (n, n), self.feature_names)
@@ -595,7 +598,7 @@ class EstimatorInput:
         data = (self.to_float64() if self._is_small_array else self).fill_missing().container
         with np.errstate(all="ignore"):  # values that are not finite are named below
             moments = compute_container_moments(data, True, False, None, PassCounter())
-        check_finite(self.X, self.feature_names, moments.column_norms)
+        check_finite(self.X, self.feature_names, moments.column_norms, storage_name=self.storage_name)
         check_range(moments.column_norms, self.feature_names, self.X.dtype)
         parts = compute_moments_by_part(data, moments, part, count)
         covariates = self.covariates.values if isinstance(self.covariates, Covariates) else None
@@ -631,4 +634,5 @@ def read_estimator_input(estimator: BaseEstimator, X: Any, *, reset: bool = True
                 f"The table looks like a {kind} matrix; if it is, add {format_param('covariance', 'precomputed')}.",
                 InputFormatWarning,
             )
-    return EstimatorInput(table, params, names, row_names=row_names)
+    storage_name = table.storage_name if isinstance(table, Container) else ""
+    return EstimatorInput(table, params, names, row_names=row_names, storage_name=storage_name)

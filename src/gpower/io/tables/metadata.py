@@ -75,8 +75,10 @@ def read_metadata(
     headings = make_names_unique([name or f"column {j}" for j, name in enumerate(rows[0])])
     columns = {name: [row[j] if j < len(row) else "" for row in rows[1:]] for j, name in enumerate(headings)}
     samples = [] if sample_names is None else list(map(str, sample_names))
+    # A column of ranks or positions has the same values as the names of numbered samples.
+    are_numbered = any(sorted(samples) == sorted(map(str, range(i, i + len(samples)))) for i in (0, 1))
     for name, values in columns.items():
-        if metadata_by_order and samples != values and sorted(samples) == sorted(values):
+        if metadata_by_order and not are_numbered and samples != values and sorted(samples) == sorted(values):
             advice = f"leave out {format_param('metadata_by_order', True)} to match them by name"
             raise TableError(path, f"column {name!r} names the samples in another order; {advice}")
     name_column = None if metadata_by_order else _find_name_column(columns)

@@ -56,11 +56,12 @@ class NonFiniteEntry:
     column: int
     value: float | None = None
 
-    def make_error(self, column_name: object) -> ValueError:
-        """Create the error that reports the entry; the column is given by its name."""
+    def make_error(self, column_name: object, storage_name: str = "") -> ValueError:
+        """Create the error that reports the entry; the column and, if any, the file or store are given by name."""
+        matrix = f"{storage_name}: the matrix" if storage_name else "Input X"
         if self.value is None:
             return ValueError(
-                f"Input X contains NaN or infinity (inf), first in row {self.row} (counted from 0), column "
+                f"{matrix} contains NaN or infinity (inf), first in row {self.row} (counted from 0), column "
                 f"{column_name}. Drop or replace those entries."
             )
         if np.isnan(self.value):
@@ -70,7 +71,7 @@ class NonFiniteEntry:
             kind = "infinity (inf)"
             remedy = "Drop or replace those entries before fitting."
         return ValueError(
-            f"Input X contains {kind}, first in column {column_name}, row {self.row} (counted from 0). {remedy}"
+            f"{matrix} contains {kind}, first in column {column_name}, row {self.row} (counted from 0). {remedy}"
         )
 
 
@@ -117,6 +118,8 @@ class Container(ABC):
         Whether products with float32 data are summed in float64 and rounded once.
     feature_names : tuple of str or None
         Names of the columns, if the storage has them.
+    storage_name : str
+        Name of the file or store, for messages; empty if there is none.
 
     Examples
     --------
@@ -135,6 +138,7 @@ class Container(ABC):
     storage_description: str = ""
     has_double_sums: bool = False
     feature_names: tuple[str, ...] | None = None
+    storage_name: str = ""
 
     @property
     def max_cached_columns(self) -> int:

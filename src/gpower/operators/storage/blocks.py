@@ -15,7 +15,7 @@ array or a SciPy matrix on the host; ``head(q)`` are its first rows, dense; ``lo
 its first entry, row by row, that is not finite, or None; ``to_backend(v)`` moves an array to where it is. `ShiftedSums`
 are Σw(x − shift) and Σw(x − shift)², `ColumnMoments` means, norms of the deviations from them, and passes.
 ``wrap_in_memory(matrix)`` is the container of an array or a SciPy matrix. A `NonFiniteEntry` has `row`, `column` and
-``make_error(name)``, a ValueError.
+``make_error(name, storage_name)``, a ValueError.
 """
 
 from __future__ import annotations
@@ -328,7 +328,8 @@ class BlockMatrix(OnePassMoments):
         results = self.map_blocks(_project_and_check, self.repeat_arguments(loadings, mean))
         entry = self._find_first_non_finite([position for _, position in results])
         if entry is not None:
-            raise entry.make_error(entry.column)
+            name = entry.column if self.feature_names is None else repr(self.feature_names[entry.column])
+            raise entry.make_error(name, self.storage_name)
         return np.concatenate([scores for scores, _ in results])
 
 

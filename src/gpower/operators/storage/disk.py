@@ -71,7 +71,7 @@ class StreamedMatrix(BlockMatrix):
         self.is_sparse = source.is_sparse
         self.dtype = source.working_dtype
         self.memory_limit = get_default_memory_limit() if memory_limit is None else memory_limit
-        self.feature_names = source.feature_names
+        self.feature_names, self.storage_name = source.feature_names, source.name
         self.column_shift: Array | None = None
         block_bytes = min(self.memory_limit / MAX_BLOCKS_IN_MEMORY, MAX_BLOCK_BYTES)
         self.block_edges = np.array(source.compute_block_edges(block_bytes))
