@@ -1,12 +1,11 @@
 """Test the association of component scores with metadata of the samples.
 
 A column of metadata is continuous (numbers) or categorical (words, at most six different whole numbers, or any two
-values; in Python also numbers as text or categories of a frame or an array). Columns of a different word for each
-sample are left out.
-Continuous columns are compared with the scores by Spearman's rank correlation, categorical ones by the Kruskal–Wallis
-test. If the scores take only a few values, as those of a component of one binary variable do, categorical columns are
-compared by the χ² test of the contingency table. All p-values together are adjusted by the Benjamini–Hochberg procedure
-(1995).
+values; in Python also numbers as text or categories of a frame or an array). Columns in which each sample has a word of
+its own are left out. Continuous columns are compared with the scores by Spearman's rank correlation, categorical ones
+by the Kruskal–Wallis test. If the scores take only a few values, as those of a component of one binary variable do,
+categorical columns are compared by the χ² test of the contingency table. All p-values together are adjusted by the
+Benjamini–Hochberg procedure (1995).
 """
 
 from __future__ import annotations

@@ -97,8 +97,8 @@ def plot_stability(
     """Plot the selection frequency of each variable as bars, one panel per component, the most frequent on top.
 
     Variables at or above the dashed threshold are selected; the bars of the others are hollow, with grey names. The
-    title says how many of the selected variables may be expected by chance, at most. Selected variables are blue if
-    these are at most a third, and orange otherwise; the legend says so.
+    title gives the largest number of selected variables to expect by chance. The bars of selected variables are blue if
+    this is at most a third of them, and orange otherwise.
 
     Parameters
     ----------

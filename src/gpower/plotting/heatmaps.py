@@ -155,7 +155,7 @@ def plot_metadata(
         Fitted model, or any object with `transform` and `explained_variance_ratio_`.
     X : array-like or sparse matrix of shape (n_samples, n_features)
     metadata : mapping of str to sequence, or pandas.DataFrame
-        Columns with a value for every sample, in the order of X; in any order if both are frames whose index names the
+        Columns with a value for every sample, in the order of X; in any order if both have an index that names the
         samples. Whole numbers with at most six different values are groups; so are categories and text of a frame or an
         array, such as ``metadata["label"].astype(str)``.
     axes : matplotlib Axes, optional

@@ -54,7 +54,8 @@ def plot_scores(
     color : sequence, or mapping of one name to a sequence, optional
         Group of each sample, at most 24 different ones; or a measured quantity, which is drawn as shades of colour.
         Whole numbers with at most six different values are groups; so are categories and text of a frame or an array.
-        Rows of a Series are matched to those of X by name. One with names is refused if X has none, or others.
+        A Series with names in its index is matched to a frame X by them; they have to include every sample. Rows of an
+        array X have no names: the values are in their order.
         The title of the legend is the name of a column of a frame, or that of a mapping.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.

@@ -231,7 +231,7 @@ def _describe_repeated_names(layout: TextTableLayout, sample_names: tuple[str, .
 
 
 def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tuple[Array, tuple[str, ...]]:
-    """Return the numbers of all rows, float64, and the names of the rows; raise if cells are no numbers."""
+    """Return the numbers of all rows, float64, and the names of the rows; raise if cells are not numbers."""
     file, values, names, rejected = layout.file, array("d"), list[str](), RejectedCells()
     max_bytes = get_free_memory() / 2  # the array needs twice its size while it grows
     for line, cells in _iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows:
@@ -297,7 +297,7 @@ class TextTableLayout:
         return heading if is_usable and self.headings.count(heading) == 1 else j
 
     def parse_row(self, line: int, cells: list[str], rejected: RejectedCells) -> list[float]:
-        """Return the numbers of a row, NaN for a missing one; add cells that are no numbers to `rejected`."""
+        """Return the numbers of a row, NaN for a missing one; add cells that are not numbers to `rejected`."""
         if len(self.numeric_columns) < len(cells):
             cells = [cells[j] for j in self.numeric_columns]
         with suppress(ValueError):
@@ -315,10 +315,10 @@ class TextTableLayout:
         return numbers
 
     def refuse_cells(self, rejected: RejectedCells) -> None:
-        """Raise if there are cells that are no numbers, and name all columns that have one.
+        """Raise if there are cells that are not numbers, and name all columns that have one.
 
-        The place of the first is named instead if there is one column, or only columns of words, or if it is a number
-        that is written in another way, as others will be.
+        The position of the first cell is named instead if there is one column, if all columns consist of words, or if
+        the cell is a number written in another notation, as others will be.
         """
         if not rejected:
             return
@@ -345,7 +345,7 @@ class TextTableLayout:
         raise TableError(self.file.path, reason, drop=drop, missing="impute")
 
     def _refuse_cell(self, line: int, j: int, cell: str) -> NoReturn:
-        """Raise with the place of a cell that is no number."""
+        """Raise with the position of a cell that is not a number."""
         if not (_is_missing_cell(cell) or _is_number_cell(cell)):
             problem = f"{self._describe_position(line, j)} holds {quote(cell)} where a number belongs"
             drop = [self.format_column_option(column) for column in self.text_columns]
