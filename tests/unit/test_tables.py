@@ -207,7 +207,7 @@ class TestTextErrors:
         listed = r"'a' \(1 empty\), 'b' \(3, such as 'n.d.'\), 'c' \(2, such as '<0.1'\)"
         drop = r"leave them out with drop=\['a', 'b', 'c'\]"
         message = (
-            rf"3 columns have cells that are no numbers: {listed}; {drop}, or {remedy} and add missing='impute'\.$"
+            rf"3 columns have cells that are not numbers: {listed}; {drop}, or {remedy} and add missing='impute'\.$"
         )
         with pytest.raises(TableError, match=message):
             read_table(path, complete=True)

@@ -79,7 +79,7 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
     print_rows(console, headings, rows, wrapped=headings)
-    print_line(console, "Variances are of quick fits, as for permuted tables; those of gpower fit differ slightly.")
+    print_line(console, "Variances are of quick fits, as for permuted tables; those of gpower fit differ.")
     n_permutations, n_fitted = test.permuted_variance.shape
     evidence = f"more than chance at the level {test.level:g}, by up to {n_permutations} permuted tables"
     if test.n_components == n_fitted:

@@ -38,7 +38,7 @@ _NUMBER_LIKE_PATTERN = re.compile(r"[^A-Za-z]*\d[^A-Za-z]*")
 # Limits on the first rows that decide where the names are; the limit on cells does not hold for the first few rows.
 _MIN_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_ROWS, _MAX_LOOKAHEAD_CELLS = 3, 200, 400_000
 
-_MAX_LISTED_COLUMNS = 8  # columns with cells that are no numbers, which a message names
+_MAX_LISTED_COLUMNS = 8  # columns with cells that are not numbers, which a message names
 
 
 def read_delimited(file: TableFile) -> Table:
@@ -341,7 +341,7 @@ class TextTableLayout:
             raise MissingCellError(self.file.path, f"{have} missing cells: {names}; {advice}", drop=drop)
         advice += ", or write NA for text that stands for a missing value"
         advice += " and add {missing}" if self.file.complete else ""
-        reason = f"{have} cells that are no numbers: {names}; {advice}"
+        reason = f"{have} cells that are not numbers: {names}; {advice}"
         raise TableError(self.file.path, reason, drop=drop, missing="impute")
 
     def _refuse_cell(self, line: int, j: int, cell: str) -> NoReturn:
