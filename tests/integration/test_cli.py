@@ -66,6 +66,7 @@ class TestPrinted:
         assert f"Ordinary components, of all variables: {100 * share:.3g} %" in printed
         assert "Few variables have only a part of the variance; --certify proves how much is possible" in printed
         assert "An ordinary component, of all variables" in gpower("fit", expression, "-m", 1, "-k", 8).stdout
+        assert "More variables would add hardly any variance" in gpower("fit", expression, "-k", 149).stdout
 
     def test_variables_are_sorted_by_size_and_top_shortens_their_list(self, gpower, expression):
         command = ("fit", expression, "-m", 1, "-k", 8)

@@ -98,7 +98,8 @@ def test_declared_columns_are_groups(gpower, files):
     (files / "samples.csv").write_text("\n".join(["name,label,word", *rows]))
     given = ["-k", "6", "--metadata", files / "samples.csv", "-o", files / "report.html"]
     for extra, has_groups in (((), False), (("--categorical", "label"), True)):
-        gpower.succeed("report", files / "genes.csv", *given, *extra)
+        notes = gpower.succeed("report", files / "genes.csv", *given, *extra).stderr
+        assert ("if they are labels of groups, add --categorical label." in notes) != has_groups
         assert ("<td>Kruskal–Wallis</td>" in page(files)) == has_groups
         assert ("<td>Spearman</td>" in page(files)) != has_groups
         assert "Not tested, as each sample has a word of its own: <bdi>word</bdi>." in page(files)

@@ -54,6 +54,12 @@ def test_entries_are_the_models_that_one_would_fit(table):
     assert table["pca"].adjusted_variance == pytest.approx(pca)
 
 
+def test_dominant_scales_are_said_once():
+    notes = [entry.note for entry in compare(X * np.where(np.arange(150) < 2, 1000, 1), cardinality=K[0])]
+    assert sum("standard deviation is far above the median" in note for note in notes[2:]) == 0
+    assert "standard deviation is far above the median" in notes[0]
+
+
 def test_a_method_that_cannot_run_has_the_reason_in_its_row():
     options = {"cardinality": 4, "covariance": "precomputed", "methods": ["scikit-learn", "greedy"]}
     _, failed, fitted = compare(PITPROPS, n_components=2, **options)

@@ -320,6 +320,9 @@ class TestText:
             assert len(list(find_doubts(model))) == n_doubts
         assert test.p_values[3] > 0.05
         assert list(find_doubts(MODEL, ReportResults(test=test))) == []
+        found = GPower("auto", cardinality=4, random_state=0).fit(DATA.X)
+        assert "components explain more than chance" in found.notes_[-1]
+        assert list(find_doubts(found)) == []
 
     def test_imputed_values_are_counted(self):
         X = DATA.X.copy()

@@ -14,7 +14,7 @@ from gpower import baselines
 from gpower._utils.arrays import Array, Seed
 from gpower._utils.frames import Frame, make_frame
 from gpower._utils.messages import format_param
-from gpower._utils.warnings import InputFormatWarning
+from gpower._utils.warnings import InputFormatWarning, ScaleWarning
 from gpower.baselines.base import Baseline
 from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.gpower import GPower
@@ -248,7 +248,8 @@ def compare(
         if constraint is not None and name in CONSTRAINT_KEEPING_METHODS:
             options["constraint"] = constraint
         model = model_class(n_components, cardinality=cardinality, **method_params, **data_params, **options)
-        entries.append(_measure_entry(_fit_method(name, model, X), operator, entries[0].adjusted_variance, constraint))
+        entry = _fit_method(name, model, X, ignored=(ScaleWarning,) if len(entries) > 1 else ())
+        entries.append(_measure_entry(entry, operator, entries[0].adjusted_variance, constraint))
     return Comparison(tuple(entries))
 
 
@@ -259,9 +260,10 @@ def _resolve_method_names(methods: Sequence[str] | None) -> list[str]:
     return list(METHODS) if methods is None else [check_option(name, "methods", tuple(METHODS)) for name in methods]
 
 
-def _fit_method(name: str, model: ComparedModel, X: object) -> ComparisonEntry:
+def _fit_method(name: str, model: ComparedModel, X: object, ignored: tuple[type[Warning], ...] = ()) -> ComparisonEntry:
     """Fit a method to the user's X; its warnings, or the ValueError that it raises, become the note of the entry.
 
+    Warnings of the `ignored` categories are left out, as an earlier entry has them.
     The entry has the fitted model, or None after an error, the seconds and the note; `_measure_entry` adds the rest.
     """
     with warnings.catch_warnings(record=True) as caught:
@@ -273,7 +275,7 @@ def _fit_method(name: str, model: ComparedModel, X: object) -> ComparisonEntry:
             return ComparisonEntry(name, note=" ".join(str(error).split()))
         seconds = time.perf_counter() - start
     # Warnings about the data were issued once, before the fits.
-    own = (each.message for each in caught if not issubclass(each.category, InputFormatWarning))
+    own = (each.message for each in caught if not issubclass(each.category, (InputFormatWarning, *ignored)))
     note = " ".join(dict.fromkeys(" ".join(str(message).split()) for message in own))
     return ComparisonEntry(name, seconds=seconds, note=note, model=model)
 

@@ -30,6 +30,9 @@ METADATA_FLAGS = group_flags(
     ),
 )
 
+#: Whole numbers of a column may be labels if they are at most so many, each for at least so many samples on average.
+MAX_LABEL_NUMBERS, MIN_SAMPLES_PER_LABEL = 20, 5
+
 
 @dataclass(frozen=True)
 class SampleMetadata:
@@ -75,12 +78,28 @@ def read_sample_metadata(
 
         # text of an array is groups
         columns |= {name: np.array(columns[name], dtype=object) for name in categorical}
+    if doubtful := [name for name in columns if _may_be_labels(columns[name])]:
+        sink.print_notes(
+            f"{format_names(doubtful)} of the metadata: few different whole numbers, which are treated as measured; if "
+            f"they are labels of groups, add --categorical {','.join(doubtful)}."
+        )
     removed: dict[str, Any] = {}
     if names:
         removed["covariates"] = {name: _convert_column(columns[name], fitted_levels.get(name)) for name in names}
     if batch is not None:
         removed["batch"] = _convert_column(columns[batch], set())
     return SampleMetadata(columns, removed, tuple(notes))
+
+
+def _may_be_labels(values: Iterable[str]) -> bool:
+    """Return whether a column that is treated as measured has so few whole numbers that they may be labels."""
+    from gpower.analysis.association import parse_metadata_column
+
+    column = parse_metadata_column(values)
+    numbers = column.values[column.is_known]
+    if not column.is_continuous or any(number != round(number) for number in numbers):
+        return False
+    return len(set(numbers)) <= min(MAX_LABEL_NUMBERS, len(numbers) // MIN_SAMPLES_PER_LABEL)
 
 
 def print_batch_notes(model: Any, input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:

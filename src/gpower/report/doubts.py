@@ -11,6 +11,7 @@ from gpower._utils.arrays import to_numpy
 from gpower._utils.messages import format_param
 from gpower._utils.text import format_percent, format_ratio, quote
 from gpower.analysis.association import Association
+from gpower.analysis.permutation_test import describe_selection
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.report.results import ReportResults
 from gpower.validation.params import get_constructor_params
@@ -44,7 +45,10 @@ def find_doubts(model: SparsePCAEstimator, results: ReportResults | None = None)
     """
     results = results or ReportResults()
     on_components = (*_find_doubtful_components(model, results), *_find_unreadable_numbers(model))
-    yield from dict.fromkeys(map(str, (*vars(model).get("warnings_", ()), *on_components, *model.notes_)))
+    p_values = vars(model).get("component_p_values_")
+    selection = None if p_values is None else describe_selection(p_values)  # a note that casts no doubt
+    doubts = dict.fromkeys(map(str, (*vars(model).get("warnings_", ()), *on_components, *model.notes_)))
+    yield from (doubt for doubt in doubts if doubt != selection)
 
 
 def _find_doubtful_components(model: SparsePCAEstimator, results: ReportResults) -> Iterator[str]:

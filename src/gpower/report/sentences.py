@@ -49,6 +49,8 @@ _DEFLATION_PHRASES = {
     "projection": "the part along the loadings of a component was removed before the search for the next",
     "orthogonalized": "the part along the loadings of all components so far was removed before the search for the next",
 }
+#: Share of the variance of ordinary components below which what sparse components lack is not worth a sentence.
+MAX_SMALL_GAP = 0.01
 _MAX_MODEL_CHARACTERS = 500  # of the model and its parameters, blanks aside
 
 
@@ -126,10 +128,12 @@ def describe_variance_limit(model: SparsePCAEstimator, pca_share: float | None =
 
     Adjusted variances sum to at most the variances that `certify_total` bounds, and to at most the share of as many
     ordinary components, `pca_share`: both bound what is possible. Under a constraint the phrase is on the best possible
-    components that satisfy it.
+    components that satisfy it. Without certificates the phrase says why few variables explain less, if they do.
     """
     certificates, params = vars(model).get("optimality_ratio_"), get_constructor_params(model)
     if certificates is None:
+        if pca_share is not None and model.explained_variance_ratio_.sum() >= (1 - MAX_SMALL_GAP) * pca_share:
+            return "more variables would add hardly any variance"
         return (
             f"few variables have only a part of the variance; {format_param('certify', True)} proves how much is "
             "possible (documentation: How much can a few variables explain?)"

@@ -145,12 +145,12 @@ def fit_model(
     if search is not None:
         model.cardinality_choice_ = search.best_estimator_.cardinality_choice_
     model.warnings_ = np.array(messages, dtype=object)  # without those that repeat a hint of load_table
-    doubts = list(find_doubts(model))
-    sink.print_notes(*doubts)
+    notes = list(dict.fromkeys((*find_doubts(model), *map(str, model.notes_))))
+    sink.print_notes(*notes)
     if search is None:
-        return model, doubts
+        return model, notes
     search.best_estimator_ = model
-    return search, doubts
+    return search, notes
 
 
 def list_typed_choice_flags(choice: OptionValues) -> list[str]:
