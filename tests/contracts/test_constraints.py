@@ -442,7 +442,7 @@ def test_a_component_is_improved_in_each_start_by_the_swap_of_least_slack():
     for n_swaps in (0, 1, 3):
         supports, V, d, weights = (
             rng.permuted(np.tile(np.arange(8), (5, 1)), axis=1)[:, :3],
-            *(rng.standard_normal((5, 8, 2)), rng.random((5, 8)), rng.random(5)),
+            *(rng.standard_normal((5, 8, 2)), 20 * rng.random((5, 8)), rng.random(5)),
         )
         Z = np.zeros((5, 8, 2))
         Z[row, supports, 1] = 1.0
@@ -481,3 +481,12 @@ def test_supports_are_filled_up_and_candidates_chosen_by_correlation(monkeypatch
     scaled, scale = multistart.compute_scaled_covariance(operator, found)
     np.testing.assert_allclose(scaled * scale, S[np.ix_(found, found)])
     assert (scale, scaled.max()) == pytest.approx((np.diagonal(S)[found].max(), 1.0))
+
+
+def test_the_penalty_of_correlated_scores_is_their_squared_covariance_per_variance():
+    S, Z = covariance(12, 7), np.random.default_rng(12).standard_normal((2, 7, 3))
+    Z[0, :, 1] = 0
+    V, d = CONSTRAINTS["uncorrelated"].penalty_matrix(S, Z)
+    np.testing.assert_allclose(V**2 * np.sum(Z * (S @ Z), axis=1, keepdims=True), (S @ Z) ** 2)
+    assert not d.any()
+    assert not V[0, :, 1].any()

@@ -242,20 +242,31 @@ def test_proposed_swaps_are_the_best_ones_alone_and_of_a_large_support_parts_of_
 
 @EACH_RULES
 def test_groups_are_better_within_the_limit_or_no_single_swap_is(rules):
-    for seed, (chosen, cost) in product(range(2), selections_of(rules)):
-        A = np.random.default_rng(seed).standard_normal((10, 7)) + seed % 2 * np.random.default_rng(9).random((10, 1))
-        S = A.T @ A
+    A = np.random.default_rng(0).standard_normal((10, 7))
+    S = A.T @ A
+    for chosen, cost in selections_of(rules):
+        limit = max(cost, 3.0)
         value = group_swaps._compute_leading_loadings(S, chosen, rules)[0]
-        found = group_swaps.find_better_groups(S, chosen, rules, limit := max(cost, 3.0))
-        swapped = [
-            group_swaps._apply_group_swap(chosen, swap) for swap in group_swaps._list_group_swaps(chosen, rules, limit)
-        ]
-        values = [group_swaps._compute_leading_loadings(S, each, rules)[0] for each in swapped]
-        assert (found is None) <= (max(values, default=0.0) <= value * (1 + 1e-9))
-        if found is not None:
+        found = group_swaps.find_better_groups(S, chosen, rules, limit)
+        if found is None:
+            swaps = group_swaps._list_group_swaps(chosen, rules, limit)
+            swapped = [group_swaps._apply_group_swap(chosen, swap) for swap in swaps]
+            values = [group_swaps._compute_leading_loadings(S, each, rules)[0] for each in swapped]
+            assert max(values, default=0.0) <= value * (1 + 1e-9)
+        else:
             assert group_swaps._compute_leading_loadings(S, found, rules)[0] > value
             assert rules.group_costs[found, 0].sum() <= limit * (1 + 1e-9)
             assert np.all(found >= rules.required[:, 0])
+
+
+def fill(norms_sq, costs, chosen, room):
+    """Return the groups chosen with those of the largest squared norm per cost for which there is room."""
+    chosen = chosen | ((costs == 0) & (norms_sq > 0))
+    ratio = np.where(chosen, 0, norms_sq / np.where(costs > 0, costs, 1))
+    for i in np.argsort(-ratio, kind="stable"):
+        if ratio[i] > 0 and costs[i] <= room:
+            chosen[i], room = True, room - costs[i]
+    return chosen
 
 
 def test_selections_are_filled_by_squared_norm_per_cost_up_to_their_limits():
@@ -265,9 +276,27 @@ def test_selections_are_filled_by_squared_norm_per_cost_up_to_their_limits():
         required, limits = rng.random((6, 5)) < 0.2, rng.integers(-1, 7, 5) / 2
         found = group_swaps._fill_cost_limit(norms, costs, required, limits)
         for j, room in enumerate(limits):
-            chosen = required[:, j] | ((costs == 0) & (norms[:, j] > 0))
-            ratio = np.where(chosen, 0, norms[:, j] / np.where(costs > 0, costs, 1))
-            for i in np.argsort(-ratio, kind="stable"):
-                if ratio[i] > 0 and costs[i] <= room:
-                    chosen[i], room = True, room - costs[i]
-            np.testing.assert_array_equal(found[:, j], chosen)
+            np.testing.assert_array_equal(found[:, j], fill(norms[:, j], costs, required[:, j], room))
+
+
+@EACH_RULES
+def test_selections_are_rearranged_around_one_group_more_or_less_where_costs_differ(rules):
+    A = np.random.default_rng(1).standard_normal((10, 7))
+    S, costs, forced = A.T @ A, rules.group_costs[:, 0], rules.required[:, 0]
+    limit = 4.0 - rules.required_cost[0]
+    for chosen, _ in selections_of(rules):
+        z = group_swaps._compute_leading_loadings(S, chosen, rules)[1]
+        pull = S @ z * ~rules.excluded[:, 0]
+        members = [pull * (labels_of(rules) == g) for g in range(rules.n_groups)]
+        energy, expected = np.array([m @ m for m in members]), []
+        order = [] if rules.uniform_cost else np.argsort(-energy)
+        for more, g in [(True, g) for g in order if not chosen[g]] + [(False, g) for g in order[::-1] if chosen[g]]:
+            if (more and (energy[g] == 0 or costs[g] > limit)) or (not more and forced[g]):
+                continue
+            near = S @ (z + members[g] / energy[g] ** 0.5 if more else z * (labels_of(rules) != g))
+            near_sq = np.bincount(labels_of(rules), (near * ~rules.excluded[:, 0]) ** 2)
+            one = np.arange(rules.n_groups) == g
+            room = limit - costs[g] if more else limit
+            expected.append(fill(np.where(one & (not more), 0, near_sq), costs, forced | (one & more), room))
+        found = group_swaps._rearrange_groups(S, z, chosen, rules, 4.0)
+        np.testing.assert_array_equal(np.array(found), np.array(expected))
