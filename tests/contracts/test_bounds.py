@@ -24,7 +24,7 @@ from gpower.certificates.bounds import (
     trace_profile,
 )
 from gpower.certificates.branch_and_bound import SupportSearch
-from gpower.certificates.cascade import BoundState, add_cheap_bounds, gather_sample_space, select_row_candidates
+from gpower.certificates.cascade import BoundState, add_cheap_bounds, gather_sample_space
 from gpower.certificates.certificate import Clock
 from gpower.certificates.row_bound import (
     DualRows,
@@ -578,29 +578,3 @@ def test_charges_and_costs_of_rows_are_those_of_their_definitions(fixed, floor):
         max(bound - 0.2 + floor, 3 * floor)
     )
     assert problem.compute_bound(np.full(6, -9.0), rows.prices) >= 3 * floor
-
-
-def test_bounds_with_variables_left_out_are_those_of_their_formulas(monkeypatch):
-    A = np.random.default_rng(17).standard_normal((9, 12)) * np.linspace(2, 0.3, 12)
-    S, z = A.T @ A, component(A.T @ A, (0, 1, 3))
-    whole = BoundState.from_loadings(as_operator(A, center=False)[0], z, 3, 0.0)
-    monkeypatch.setattr(select_candidates, "__defaults__", (5,))
-    state = BoundState.from_loadings(as_operator(A, center=False)[0], z, 3, 0.0)
-    *_, last = add_cheap_bounds(state, Clock(60))
-    found = {bound.method: bound.value for bound in last.bounds}
-    inside = np.union1d(np.argsort(-np.diagonal(S))[:2], [0, 1, 3])
-    M, floor = S[np.ix_(inside, inside)], np.delete(np.diagonal(S), inside).max()
-    trace = np.append(0, np.sort(np.diagonal(S))[::-1].cumsum()[:3])
-    for name, profile in (("gershgorin", gershgorin_profile(M, 3)), ("eigenvalue", eigenvalue_profile(M, 3))):
-        bound = max(min(profile[j], trace[j]) + (3 - j) * floor for j in range(4))
-        full = np.linalg.eigvalsh(S)[-1] if name == "eigenvalue" else np.inf
-        assert found[name] == pytest.approx(min(bound, full))
-    assert found["trace"] == pytest.approx(trace[3])
-    assert all(value >= brute_force(S, 3)[0] * (1 - ROUNDING) for value in found.values())
-    assert last.upper_bound == pytest.approx(min(found.values()))
-    space, c = gather_sample_space(state), (A.T @ A @ z) / np.linalg.norm(A @ z)
-    np.testing.assert_allclose(space.columns, A[:, np.diagonal(S) > 0.999 * np.sort(c**2)[-4]])
-    monkeypatch.setattr("gpower.certificates.wide_data_bounds.MAX_ROW_CANDIDATES", 1)
-    large = np.flatnonzero(np.diagonal(S) > 0.25 * state.value / 3)
-    assert large.size < 10
-    assert select_row_candidates(whole).variables.tolist() == np.union1d(large, [0, 1, 3]).tolist()
