@@ -36,6 +36,7 @@ from gpower.certificates.row_bound import (
 )
 from gpower.certificates.subset_search import SubsetState, search_subset
 from gpower.certificates.wide_data_bounds import (
+    RHO_GRID_SHARES,
     CandidateCovariance,
     covering_eigenvalue,
     full_soft_threshold_bound,
@@ -223,14 +224,18 @@ def test_screening_never_contradicts_a_better_support(problem, seed, slack):
         assert support.issubset(np.flatnonzero(keep))
         assert support.issuperset(np.flatnonzero(must))
     paid, b = found.rows.prices[fixed].sum(), found.rows.prices[~fixed].max(initial=0)
+    largest = np.linalg.eigvalsh(node.build_matrix(found.rows))[-1] + paid + node.n_open_slots * b
     for i in np.flatnonzero(~fixed):  # the definitions, one eigenproblem each
         uncharged = replace(found.rows, R=np.where(np.arange(n)[:, None] == i, 0.0, found.rows.R))
-        if not keep[i]:
-            assert np.linalg.eigvalsh(node.build_matrix(uncharged))[-1] + paid + (node.n_open_slots - 1) * b <= level
-        if must[i]:
-            rest = np.delete(np.arange(n), i)
-            M = node.build_matrix(found.rows)[np.ix_(rest, rest)]
-            assert np.max(np.linalg.eigvalsh(M), initial=-np.inf) + paid + node.n_open_slots * b <= level
+        value_with = np.linalg.eigvalsh(node.build_matrix(uncharged))[-1] + paid + (node.n_open_slots - 1) * b
+        rest = np.delete(np.arange(n), i)
+        M = node.build_matrix(found.rows)[np.ix_(rest, rest)]
+        value_without = np.max(np.linalg.eigvalsh(M), initial=-np.inf) + paid + node.n_open_slots * b
+        assert keep[i] or value_with <= level
+        assert not must[i] or value_without <= level
+        if node.n_open_slots > 0:  # what is clearly out or in is found
+            assert not keep[i] or max(value_with, largest - b) > level - 1e-4
+            assert must[i] or value_without > level - 1e-4 or largest <= level + 1e-4
 
 
 @given(problem=problems(), seed=st.integers(0, 1000), tol=st.sampled_from([1e-6, 0.02, 0.2]))
@@ -487,3 +492,89 @@ def test_progress_has_the_smaller_bound_of_the_search_and_of_the_steps_before(fa
     progress = SubsetState(state, search).make_progress(0.0)
     assert progress.bound == pytest.approx(min(factor * best, state.upper_bound))
     assert progress.incumbent == pytest.approx(best)
+
+
+def soften(S, t):
+    """Return the largest eigenvalue of soft_t(S) over the variables of variance above t."""
+    used = np.flatnonzero(np.diagonal(S) > t)
+    M = S[np.ix_(used, used)]
+    return np.linalg.eigvalsh(np.sign(M) * np.maximum(np.abs(M) - t, 0))[-1] if used.size else 0.0
+
+
+def cover(A, x, rho):
+    """Return the largest eigenvalue of the sum of the matrices Y of the columns, from their definition."""
+    total = np.zeros((len(x), len(x)))
+    for a in A.T:
+        c, v = a @ x, a @ x * a - rho * x
+        p = (a - c * x) / np.linalg.norm(a - c * x)
+        if c * c > rho:
+            total += np.outer(v, v) / (c * c - rho)
+        elif a @ a > rho:
+            total += rho * (a @ a - rho) / (rho - c * c) * np.outer(p, p)
+    return np.linalg.eigvalsh(total)[-1]
+
+
+@pytest.mark.parametrize("k", [1, 3, 6])
+def test_bounds_exceed_their_formulas_by_rounding_alone(k):
+    A = np.random.default_rng(12).integers(-3, 4, (9, 6)) / 8  # all sums are exact
+    S, x, operator = A.T @ A, np.full(9, 1 / 3), as_operator(A, center=False, reduce_tall=False)[0]
+    off, variances, largest = np.abs(S - np.diag(np.diagonal(S))), np.diagonal(S), np.linalg.eigvalsh(S)[-1]
+    discs = [np.max(variances + np.sort(off)[:, 7 - j :].sum(axis=1)) for j in range(1, k + 1)]
+    for found, exact in (
+        (trace_profile(variances, k), np.sort(variances)[::-1].cumsum()[:k]),
+        (gershgorin_profile(S, k), discs),
+        (eigenvalue_profile(np.diag(variances), k), np.full(k, variances.max())),
+        (np.append(0.0, perron_bound(sp.csr_array(off))), np.linalg.eigvalsh(off)[-1:]),
+    ):
+        np.testing.assert_allclose(found, [0.0, *exact], rtol=1e-9)
+        assert np.all(found[1:] > exact)
+    for floor, upper in ((0.0, np.inf), (0.1 * largest, np.inf), (0.0, 0.5 * largest)):
+        grid = np.linspace(0, min(variances.max(), upper / k), 12)
+        found = soft_threshold_bound(S, k, floor, upper)
+        assert found.argument <= grid[-1]
+        assert found.value == pytest.approx(soften(S, found.argument) + k * max(found.argument, floor))
+        assert found.value <= min(soften(S, t) + k * max(t, floor) for t in grid) * (1 + 1e-9)
+    squares = np.sort((A.T @ x) ** 2)[::-1]
+    low = squares[k] if k < 6 else 0.0
+    grid = low + (squares[k - 1] - low) * RHO_GRID_SHARES
+    for rho in grid:
+        assert covering_eigenvalue(A, x, rho) == pytest.approx(cover(A, x, rho), rel=1e-9)
+    assert sample_space_bound(A, x, k) <= min(cover(A, x, rho) + k * rho for rho in grid) * (1 + 1e-9)
+    for known in (largest, 3 * largest):
+        grid = np.linspace(known / k, max(off.min(), 0.4 * known / k), 6)
+        fine = [soften(S, t) + k * t for t in np.linspace(grid[-1], grid[0], 401)]
+        found = full_soft_threshold_bound(operator, k, known, Clock(60))
+        assert min(fine) * (1 - 1e-2) <= found <= min(soften(S, t) + k * t for t in grid) * (1 + 1e-9)
+
+
+def test_the_shift_of_a_covariance_is_the_least_that_is_tried():
+    S, eps = np.diag([3.0, 2.0, 1.0]), np.finfo(float).eps
+    assert semidefinite_shift(S) == pytest.approx(2 * 8 * 3 * eps * 6, rel=1e-6)
+    assert semidefinite_shift(S, 0.5) == pytest.approx(2 * 3 * 0.5)
+    for share in (1e-12, 1e-8, 2e-4):  # the next smaller shifts do not suffice
+        shift = semidefinite_shift(np.diag([1.0, 1.0, -3 * 0.9 * share]))
+        assert shift == pytest.approx(3 * share, rel=0.1)
+
+
+@pytest.mark.parametrize(("fixed", "floor"), [([], 0.0), ([], 0.3), ([1, 4], 0.0)])
+def test_charges_and_costs_of_rows_are_those_of_their_definitions(fixed, floor):
+    _, S = example(13)
+    rng, mask = np.random.default_rng(14), np.isin(np.arange(6), fixed)
+    problem = RowProblem(S, 3, mask, floor)
+    for threshold in (0.0, 0.5):
+        t, start = max(threshold, 0.2 / 3, floor), initialize_rows(problem, threshold)
+        np.testing.assert_allclose(start.R, -t * np.tanh(S / (2 * t)))
+        np.testing.assert_allclose(start.prices, t)
+    rows = DualRows(rng.standard_normal((6, 6)), np.where(mask, rng.random(6), 0.2))
+    charges = []
+    for i, squares in enumerate(rows.R**2):
+        others = sorted(((mask[j], squares[j]) for j in range(6) if j != i), reverse=True)
+        charges.append((squares[i] + others[0][1] + others[1][1]) / rows.prices[i])
+    M = S + rows.R + rows.R.T + np.diag(charges)
+    np.testing.assert_allclose(problem.build_matrix(rows), M)
+    bound = np.linalg.eigvalsh(M)[-1] + rows.prices[mask].sum() + (3 - len(fixed)) * max(0.2, floor)
+    assert row_bound(problem, rows) == pytest.approx(max(bound, 3 * floor))
+    assert problem.bound_omitted_supports(DualRows(rows.R, np.full(6, 0.2)), bound) == pytest.approx(
+        max(bound - 0.2 + floor, 3 * floor)
+    )
+    assert problem.compute_bound(np.full(6, -9.0), rows.prices) >= 3 * floor

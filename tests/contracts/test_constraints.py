@@ -17,18 +17,19 @@ from gpower.certificates.joint import certify_joint_variance
 from gpower.certificates.row_bound import smooth_eigenvalue_sum
 from gpower.operators import as_operator
 from gpower.solvers.component import ComponentResult
-from gpower.solvers.joint import constraints
+from gpower.solvers.joint import constraints, multistart
 from gpower.solvers.joint.constrained_components import zero_units_beyond_rank
 from gpower.solvers.joint.constraints import CONSTRAINTS, AdjustedVariancePenalty
 from gpower.solvers.joint.manifold_newton import SupportManifold
 from gpower.solvers.joint.multistart import (
+    MultiStartBatch,
     block_coordinate,
     compute_total_adjusted_variance,
     make_start_batch,
     maximize_adjusted_variance,
     refine_loadings,
 )
-from gpower.solvers.local_search import batched_swap_test, swap_test
+from gpower.solvers.local_search import swap_test
 
 WORDS = tuple(CONSTRAINTS)
 KINDS = ("plain", "duplicates", "constant", "low rank", "scales", "integers")
@@ -251,20 +252,6 @@ def test_the_penalty_matrix_of_schur_removes_what_the_others_explain():
     assert not d.any()
 
 
-def test_many_supports_at_once_have_the_slack_of_each():
-    S = covariance(5, 8)
-    supports, outside = np.array([[0, 1, 2], [3, 5, 7]]), np.array([[3, 4, 5], [0, 1, 6]])
-    P = S[supports[:, :, None], supports[:, None, :]]
-    B = S[supports[:, :, None], outside[:, None, :]]
-    values, _, slack = batched_swap_test(P, B, np.diagonal(S)[outside])
-    for support, others, found, its_slack in zip(supports, outside, values, slack, strict=True):
-        value, _, one = swap_test(S, support, others)
-        assert found == pytest.approx(value)
-        np.testing.assert_allclose(its_slack, one, rtol=1e-9)
-        rises = [[compute_variance(S, np.where(support == o, i, support)) > value for i in others] for o in support]
-        np.testing.assert_array_equal(its_slack < 0, rises)
-
-
 @given(st.lists(st.floats(-5, 5), min_size=2, max_size=8), st.integers(1, 4), st.floats(1e-3, 1.0))
 def test_a_smoothed_sum_of_eigenvalues_is_above_the_sum(values, count, smoothing):
     w = np.sort(values)
@@ -406,3 +393,100 @@ def test_a_block_keeps_as_many_units_as_the_rank(rank):
     kept = np.any(zero_units_beyond_rank(operator, block).Z, axis=0)
     assert np.count_nonzero(kept) == rank
     assert np.linalg.matrix_rank((X - X.mean(axis=0)) @ Z[:, kept]) == rank
+
+
+def test_a_shared_variable_stays_where_its_loading_is_largest_and_free_ones_replace_it():
+    for seed in range(20):
+        rng, S = np.random.default_rng(seed), covariance(seed, 9)
+        supports = [rng.choice(9, size, replace=False) for size in (4, 3, 4)]
+        Z = make_loadings(S, supports, rng)
+        kept = [[i for i in s if np.argmax(np.abs(Z[i])) == j] for j, s in enumerate(supports)]
+        free = set(range(9)) - {i for each in kept for i in each}
+        expected = []
+        for j, support in enumerate(supports):
+            z = np.zeros(9)
+            z[kept[j]] = Z[kept[j], j]
+            new = sorted(free, key=lambda i, z=z: -abs(S[i] @ z))[: support.size - len(kept[j])]
+            free -= set(new)
+            expected.append(sorted([*kept[j], *new]))
+        joint = CONSTRAINTS["disjoint"].project_feasible(S, Z, supports)
+        assert [each.tolist() for each in joint.supports] == expected
+        assert joint.value == pytest.approx(sum(compute_variance(S, each) for each in expected))
+        np.testing.assert_allclose(np.diag(joint.multipliers), 2 * np.sum(joint.Z * (S @ joint.Z), axis=0), atol=1e-9)
+
+
+@pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
+def test_swaps_of_components_come_by_decreasing_net_gain_with_loadings_of_the_slope(word):
+    S = covariance(13, 9)
+    S /= np.linalg.eigvalsh(S)[-1]
+    joint = project(word, S, OVERLAPPING)
+    gains, losses, slope = constraints.swap_scores(S, joint, S @ joint.Z if word == "uncorrelated" else joint.Z)
+    ranked = []
+    for j, support in enumerate(joint.supports):
+        ranked += [(gains[i, j] - losses[o, j], j, o, i) for o in support for i in range(9) if i not in support]
+    ranked = sorted(ranked, reverse=True)[:12]
+    found = list(CONSTRAINTS[word].swap_candidates(S, joint))
+    assert len(found) == 12
+    for (_, j, out, into), (supports, guess) in zip(ranked, found, strict=True):
+        expected = joint.Z.copy()
+        expected[into, j] = np.sign(slope[into, j]) * max(0.7 * abs(joint.Z[out, j]), 0.1)
+        expected[out, j] = 0
+        np.testing.assert_array_equal(guess, expected)
+        for unit, support in enumerate(supports):
+            before = joint.supports[unit]
+            np.testing.assert_array_equal(support, np.where(before == out, into, before) if unit == j else before)
+
+
+def test_a_component_is_improved_in_each_start_by_the_swap_of_least_slack():
+    rng, S, row = np.random.default_rng(14), covariance(14, 8), np.arange(5)[:, None]
+    for n_swaps in (0, 1, 3):
+        supports, V, d, weights = (
+            rng.permuted(np.tile(np.arange(8), (5, 1)), axis=1)[:, :3],
+            *(rng.standard_normal((5, 8, 2)), 20 * rng.random((5, 8)), rng.random(5)),
+        )
+        Z = np.zeros((5, 8, 2))
+        Z[row, supports, 1] = 1.0
+        batch = MultiStartBatch(S, Z.copy(), [supports, supports])
+        batch.improve_component(1, (V, d), weights, n_swaps)
+        assert not batch.Z[..., 0].any()
+        assert batch.supports[0] is supports
+        for r in range(5):
+            R, support = S - weights[r] * (V[r] @ V[r].T + np.diag(d[r])), supports[r].copy()
+            for _ in range(n_swaps):
+                outside = np.setdiff1d(np.arange(8), support)
+                slack = swap_test(R, support, outside)[2]
+                if slack.min() < 0:
+                    i, j = np.unravel_index(np.argmin(slack), slack.shape)
+                    support[i] = outside[j]
+            np.testing.assert_array_equal(batch.supports[1][r], support)
+            z = batch.Z[r, :, 1]
+            assert set(np.flatnonzero(z)) == set(support)
+            assert (z @ z, z @ R @ z) == pytest.approx((1.0, np.linalg.eigvalsh(R[np.ix_(support, support)])[-1]))
+
+
+def test_supports_are_filled_up_and_candidates_chosen_by_correlation(monkeypatch):
+    A = table(16, 20, 30) - table(16, 20, 30).mean(axis=0)
+    S, Z = A.T @ A, make_loadings(A.T @ A, ([0, 1], [4, 5, 6], []), np.random.default_rng(0))
+    for j, support in enumerate(multistart._fill_joint_supports(S, Z, [3, 2, 4])):
+        inside = np.flatnonzero(Z[:, j])
+        scores = np.abs(S @ Z[:, j]) if inside.size else np.diagonal(S)
+        rest = [i for i in np.argsort(-scores) if i not in inside]
+        assert support.tolist() == [*inside, *rest][: (3, 2, 4)[j]]
+    monkeypatch.setattr(multistart, "MAX_UNSCREENED_VARIABLES", 9)
+    monkeypatch.setattr(multistart, "N_BASE_CANDIDATES", 2)
+    operator = as_operator(A, reduce_tall=False)[0]
+    found = multistart.candidate_variables(operator, Z[:, :2], [1, 2])
+    best = [np.argsort(-np.abs(S @ z))[: 2 + 3 * k] for z, k in zip(Z.T, [1, 2], strict=False)]
+    assert found.tolist() == sorted({0, 1, 4, 5, 6}.union(*(each.tolist() for each in best)))
+    scaled, scale = multistart.compute_scaled_covariance(operator, found)
+    np.testing.assert_allclose(scaled * scale, S[np.ix_(found, found)])
+    assert (scale, scaled.max()) == pytest.approx((np.diagonal(S)[found].max(), 1.0))
+
+
+def test_the_penalty_of_correlated_scores_is_their_squared_covariance_per_variance():
+    S, Z = covariance(12, 7), np.random.default_rng(12).standard_normal((2, 7, 3))
+    Z[0, :, 1] = 0
+    V, d = CONSTRAINTS["uncorrelated"].penalty_matrix(S, Z)
+    np.testing.assert_allclose(V**2 * np.sum(Z * (S @ Z), axis=1, keepdims=True), (S @ Z) ** 2)
+    assert not d.any()
+    assert not V[0, :, 1].any()

@@ -306,15 +306,18 @@ def test_of_starts_with_one_support_the_best_is_kept():
         np.testing.assert_allclose(penalty.evaluate(chosen.C)[0], expected[:count])
 
 
-def test_scores_of_columns_are_sums_over_all_pairs():
+@pytest.mark.parametrize("n_sorted", [0, 600])
+def test_scores_of_columns_are_sums_over_all_pairs(n_sorted, monkeypatch):
+    monkeypatch.setattr(column_screening, "TILE_SHAPE", (4, 7))
+    monkeypatch.setattr(column_screening, "MAX_SORTED_ENTRIES", n_sorted)
     A = np.random.default_rng(5).standard_normal((20, 30)) * np.linspace(3, 0.05, 30)
-    norms_sq = np.sum(A * A, axis=0)
-    order = np.argsort(-norms_sq)
-    A, norms_sq = A[:, order], norms_sq[order]
-    squares = (A.T @ A / np.sqrt(norms_sq)) ** 2
+    A = A[:, np.random.default_rng(6).permutation(30)]
+    order = np.argsort(-np.sum(A * A, axis=0))
+    norms_sq = np.sum(A * A, axis=0)[order]
+    squares = (A[:, order].T @ A[:, order] / np.sqrt(norms_sq)) ** 2
     for threshold in (0.01, 1.0, 10.0):
         operator = as_operator(A, center=False, reduce_tall=False)[0]
-        found = column_screening._sum_excess_correlations(operator, np.arange(30), threshold, norms_sq, 12)
+        found = column_screening._sum_excess_correlations(operator, order, threshold, norms_sq, 12)
         np.testing.assert_allclose(found, np.maximum(squares - threshold, 0).sum(axis=0)[:12], atol=1e-12)
 
 

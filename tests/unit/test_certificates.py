@@ -364,10 +364,13 @@ def test_data_are_centred_again_if_any_mean_is_not_zero():
         assert certify(model, X)[0].value == pytest.approx(np.sum((X[:, 1] - mean[1]) ** 2))
 
 
-def test_the_bound_by_eigenvalues_is_not_below_the_exact_sum_of_the_largest():
+@pytest.mark.parametrize(
+    ("constraint", "method", "exact"), [("orthogonal", "eigenvalues", 25 + 16), ("disjoint", "trace", 25 + 16 + 9 + 4)]
+)
+def test_bounds_on_several_components_exceed_exact_sums_by_rounding_alone(constraint, method, exact):
     A = np.diag([5.0, 4.0, 3.0, 2.0, 1.0])  # the eigenvalues of its covariance are whole numbers
     Z = np.eye(5)[:, [0, 4]]
     operator, _ = as_operator(A, center=False)
-    found = certify_joint_variance(operator, Z, cardinality=[2, 2], constraint="orthogonal", tol=0.0, max_time=60.0)
-    (bound,) = (each.value for each in found.bounds if each.method == "eigenvalues")
-    assert 25 + 16 <= bound <= (25 + 16) * (1 + 1e-9)
+    found = certify_joint_variance(operator, Z, cardinality=[2, 2], constraint=constraint, tol=0.0, max_time=60.0)
+    (bound,) = (each.value for each in found.bounds if each.method == method)
+    assert exact < bound <= exact * (1 + 1e-9)

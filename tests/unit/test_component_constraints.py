@@ -90,6 +90,7 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     search = DisjointSearch((2, 2, 3), 0.0)
     search.run(S, Clock(60.0))
     assert search.incumbent_value == pytest.approx(best)
+    assert search.n_nodes >= 3
     assert search.upper_bound == pytest.approx(best)
 
     poor = np.eye(7)[:, :3]  # as if only single variables had been found

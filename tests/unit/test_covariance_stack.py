@@ -1,13 +1,13 @@
 """Components of a stack of small covariances: as good as those of single fits, on planted, noisy and tied tables."""
 
 from dataclasses import replace
-from itertools import combinations
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
-from tests.enumeration import compute_variance
 
 from gpower import GPower, GPowerCV, component_test, stability_selection
+from gpower.solvers import covariance_stack
 from gpower.solvers.covariance_stack import (
     can_solve_in_stack,
     find_components_in_stack,
@@ -45,16 +45,6 @@ def test_components_are_as_good_as_those_of_single_fits(kind):
         np.testing.assert_array_equal(np.count_nonzero(Z, axis=1), k)
         np.testing.assert_allclose(np.linalg.norm(Z, axis=1), 1)
         np.testing.assert_allclose((Z[:, None] @ S @ Z[:, :, None])[:, 0, 0], variances)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_swap_of_one_variable_is_better(kind):
-    S = np.cov(make_table(kind, 0).T)
-    (z,), (variance,) = solve_covariance_stack(S[None], np.array([4]))
-    support = np.flatnonzero(z)
-    for kept in combinations(support, 3):
-        for j in np.setdiff1d(np.arange(18), support):
-            assert compute_variance(S, [*kept, j]) <= variance * (1 + 1e-6)
 
 
 def test_later_components_are_those_of_the_deflated_covariance():
@@ -130,3 +120,43 @@ def test_columns_to_start_from_are_ranked_by_the_variance_of_their_direction():
     S = np.swapaxes(A, 1, 2) @ A
     explained = np.sum(S**2, axis=1) / np.diagonal(S, axis1=1, axis2=2)
     np.testing.assert_array_equal(rank_start_columns(S), np.argsort(-explained, axis=1))
+
+
+@pytest.mark.parametrize("n_swaps", [1, 3])
+def test_swaps_are_the_best_combinations_of_the_remaining_loadings_with_a_new_variable(n_swaps, monkeypatch):
+    monkeypatch.setattr(covariance_stack, "MAX_STACKED_SWAPS", n_swaps)
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((4, 9, 7))
+    S, index, supports = np.swapaxes(A, 1, 2) @ A, rng.integers(4, size=30), rng.random((30, 7)) < rng.random((30, 1))
+    assert 0 in supports.sum(axis=1)
+    for i, support, found in zip(index, supports, covariance_stack._swap(S, index, supports), strict=True):
+        expected = support.copy()
+        for _ in range(n_swaps if support.any() else 0):
+            z = np.zeros(7)
+            value, vectors = np.linalg.eigh(S[i][np.ix_(expected, expected)])
+            z[expected], swaps = vectors[:, -1], [(value[-1] * (1 + 1e-7), (0, 0))]
+            for out, into in product(np.flatnonzero(expected), np.flatnonzero(~expected)):
+                left = np.where(np.arange(7) == out, 0, z)
+                Q = np.stack([left / max(np.linalg.norm(left), 1e-6), np.eye(7)[into]])
+                swaps.append((np.linalg.eigvalsh(Q @ S[i] @ Q.T)[-1], (out, into)))
+            out, into = max(swaps)[1]
+            expected[out], expected[into] = expected[into], expected[out]
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_ascents_go_on_from_the_best_starts_that_are_no_copies(monkeypatch):
+    for name, value in {"N_FINALISTS": 3, "MAX_STACKED_STEPS": 9, "STACKED_TOLERANCE": -1}.items():
+        monkeypatch.setattr(covariance_stack, name, value)
+    rng = np.random.default_rng(1)
+    A, starts, cardinality = rng.standard_normal((4, 9, 7)), rng.standard_normal((4, 8, 7)), np.array([2, 3, 1, 7])
+    starts[:, 5], starts[:, 6], S = 2 * starts[:, 2], 0, np.swapaxes(A, 1, 2) @ A
+    for W, M, k, ends in zip(starts, S, cardinality, covariance_stack._ascend(S, starts, cardinality), strict=True):
+        for step in range(9):
+            Z = np.where(np.argsort(np.argsort(-np.abs(W), axis=1, kind="stable"), axis=1) < k, W, 0)
+            Z /= np.maximum(np.linalg.norm(Z, axis=1, keepdims=True), 1e-300)
+            W, values = Z @ M, np.sum(Z @ M * Z, axis=1)
+            if step == 4:
+                best = sorted(range(8), key=lambda j: -values[j])
+                copies = [j for i, j in pairwise(best) if values[j] >= values[i] * (1 - 1e-7)]
+                W = W[[*(j for j in best if j not in copies), *copies][:3]]
+        np.testing.assert_allclose(ends, Z, atol=1e-12)

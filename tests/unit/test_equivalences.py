@@ -1,6 +1,7 @@
 """Different containers, methods and formulations give the same result."""
 
 import itertools
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from gpower._utils.polar_factor_and_signs import orient
 from gpower.operators import as_operator
 from gpower.penalties.elementary import FixedSupport
 from gpower.problem.formulation import Problem
-from gpower.solvers.refit import RefitSpec, refit_loadings
+from gpower.solvers.refit import AUTO_REFIT, RefitSpec, refit_loadings
 from gpower.solvers.working_set import AscentSettings, ascend
 
 # The data have one strong factor, which several components share; the warning about it is not tested here.
@@ -160,3 +161,20 @@ def test_the_two_refits_are_stationary_for_their_objectives():
         if power == 1:  # the fixed point of Algorithm 6
             np.testing.assert_allclose(step / np.linalg.norm(step, axis=0), Z, atol=1e-6)
     assert sums[0] >= sums[1] - 1e-9
+
+
+def test_loadings_that_are_not_refitted_are_cut_to_the_pattern():
+    operator, _ = as_operator(mixed(30, 60))
+    problem = Problem(operator, FixedSupport(np.ones((60, 2), bool), 2), np.ones(2))
+    point = problem.feasible_set.make_point(np.random.default_rng(0).standard_normal((30, 2)))
+    pattern = np.arange(120).reshape(60, 2) % 3 == 0
+    expected = problem.compute_loadings(point) * pattern
+    found = refit_loadings(problem, point, RefitSpec(()), pattern)
+    np.testing.assert_allclose(found, expected / np.linalg.norm(expected, axis=0))
+    restricted = Problem(operator, FixedSupport(pattern[:, :1], 2), np.ones(1))
+    point = restricted.feasible_set.make_point(point.X[:, :1])
+    np.testing.assert_array_equal(refit_loadings(restricted, point, RefitSpec((2,))) != 0, pattern[:, :1])
+    for m, has_bound, powers in ((1, False, (2,)), (3, False, (1, 2)), (1, True, ()), (3, True, ())):
+        formulation = SimpleNamespace(penalty=SimpleNamespace(has_loading_bound=has_bound), mu=np.ones(m))
+        assert AUTO_REFIT.choose_powers(formulation) == powers
+        assert RefitSpec((1, 2)).choose_powers(formulation) == (1, 2)

@@ -109,17 +109,6 @@ def test_searches_that_meet_at_a_support_continue_once_and_miss_nothing(seed, mo
     assert len(searched) == len(set(searched)) < len(results)
 
 
-def test_no_variable_goes_or_comes_twice_in_swaps_made_together():
-    rng = np.random.default_rng(0)
-    for _ in range(50):
-        out, into = rng.integers(0, 5, (2, 12))
-        chosen = local_search._select_disjoint_swaps(out, into)
-        assert np.unique(out[chosen]).size == np.unique(into[chosen]).size == chosen.size
-        for t in range(12):  # the best first: a swap is left out only for an earlier one
-            earlier = chosen[chosen < t]
-            assert (t in chosen) == (out[t] not in out[earlier] and into[t] not in into[earlier])
-
-
 def test_a_swap_that_power_steps_do_not_show_is_found_by_its_eigenvalue():
     S = np.eye(4) * [1.0, 1.0, 1.0, 1.0005]
     S[0, 1] = S[1, 0] = 1.0  # variance 2 on {0, 1}
@@ -205,19 +194,6 @@ def test_the_bound_of_a_group_swap_is_the_best_of_two_directions_and_below_the_v
             assert bound <= largest_eigenvalue(S, variables_of(rules, after)) * (1 + 1e-9)
 
 
-def test_selections_are_rearranged_only_where_costs_differ():
-    A = np.random.default_rng(1).standard_normal((10, 7))
-    S = A.T @ A
-    for name, rules in RULES.items():
-        chosen = np.arange(rules.n_groups) == 2
-        u = group_swaps._compute_leading_loadings(S, chosen, rules)[1]
-        found = group_swaps._rearrange_groups(S, u, chosen, rules, 3.0)
-        assert bool(found) == (name not in ("variables", "groups"))
-        for each in found:
-            assert rules.group_costs[each, 0].sum() <= 3.0 * (1 + 1e-9)
-            assert np.all(each >= rules.required[:, 0])
-
-
 def test_no_swap_improves_the_component_after_a_local_search():
     improved = 0
     for seed in range(10):
@@ -230,3 +206,97 @@ def test_no_swap_improves_the_component_after_a_local_search():
         assert set(swap_search(S, found)) == set(found)
         improved += largest_eigenvalue(S, found) > largest_eigenvalue(S, support) * (1 + 1e-6)
     assert improved >= 3
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_the_slack_of_a_swap_is_the_bordered_secular_function_in_any_unit(scale):
+    for seed, k in product(range(4), (1, 2, 4)):
+        rng = np.random.default_rng(seed)
+        A, order = rng.standard_normal((9, 8)), rng.permutation(8) if seed else np.array([0, 4, 5, 1, 2, 3, 6, 7])
+        if seed == 0:  # two blocks: loadings of zero
+            A[:5, 4:] = A[5:, :4] = 0
+        S, support, outside = scale * A.T @ A, order[:k], order[k:]
+        value, _, slack = swap_test(S, support, outside)
+        for (i, j), found in np.ndenumerate(slack):
+            rest, into = np.delete(support, i), outside[j]
+            b, M = S[rest, into], value * (1 + 1e-10) * np.eye(k - 1) - S[np.ix_(rest, rest)]
+            expected = value - S[into, into] - b @ np.linalg.solve(M, b)
+            assert found == pytest.approx(expected, rel=1e-4, abs=1e-6 * value)
+
+
+@pytest.mark.parametrize("k", [3, 16, 40])
+def test_proposed_swaps_are_the_best_ones_alone_and_of_a_large_support_parts_of_the_disjoint_ones(k):
+    slack = np.random.default_rng(k).standard_normal((k, 50)) + 1.5
+    order = [divmod(t, 50) for t in np.argsort(slack, axis=None) if slack.flat[t] < 0][: 8 * k]
+    tried, distinct = [[pair] for pair in order[:4]], []
+    for out, into in order:
+        distinct += [(out, into)] * all(out != o and into != i for o, i in distinct)
+    size = len(distinct)
+    tried += [distinct[:part] for part in (size // 8, size // 4, size // 2, size) if k > 16 and part > 1]
+    found = local_search._propose_swaps(slack, np.arange(k), np.arange(50) + k)
+    assert len(found) == len(tried)
+    for support, pairs in zip(found, tried, strict=True):
+        assert {i: j for i, j in enumerate(support) if i != j} == {out: into + k for out, into in pairs}
+    assert not local_search._propose_swaps(np.abs(slack), np.arange(k), np.arange(50) + k)
+
+
+@EACH_RULES
+def test_groups_are_better_within_the_limit_or_no_single_swap_is(rules):
+    A = np.random.default_rng(0).standard_normal((10, 7))
+    S = A.T @ A
+    for chosen, cost in selections_of(rules):
+        limit = max(cost, 3.0)
+        value = group_swaps._compute_leading_loadings(S, chosen, rules)[0]
+        found = group_swaps.find_better_groups(S, chosen, rules, limit)
+        if found is None:
+            swaps = group_swaps._list_group_swaps(chosen, rules, limit)
+            swapped = [group_swaps._apply_group_swap(chosen, swap) for swap in swaps]
+            values = [group_swaps._compute_leading_loadings(S, each, rules)[0] for each in swapped]
+            assert max(values, default=0.0) <= value * (1 + 1e-9)
+        else:
+            assert group_swaps._compute_leading_loadings(S, found, rules)[0] > value
+            assert rules.group_costs[found, 0].sum() <= limit * (1 + 1e-9)
+            assert np.all(found >= rules.required[:, 0])
+
+
+def fill(norms_sq, costs, chosen, room):
+    """Return the groups chosen with those of the largest squared norm per cost for which there is room."""
+    chosen = chosen | ((costs == 0) & (norms_sq > 0))
+    ratio = np.where(chosen, 0, norms_sq / np.where(costs > 0, costs, 1))
+    for i in np.argsort(-ratio, kind="stable"):
+        if ratio[i] > 0 and costs[i] <= room:
+            chosen[i], room = True, room - costs[i]
+    return chosen
+
+
+def test_selections_are_filled_by_squared_norm_per_cost_up_to_their_limits():
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        norms, costs = rng.integers(0, 4, (6, 5)).astype(float), rng.integers(0, 4, 6) / 2
+        required, limits = rng.random((6, 5)) < 0.2, rng.integers(-1, 7, 5) / 2
+        found = group_swaps._fill_cost_limit(norms, costs, required, limits)
+        for j, room in enumerate(limits):
+            np.testing.assert_array_equal(found[:, j], fill(norms[:, j], costs, required[:, j], room))
+
+
+@EACH_RULES
+def test_selections_are_rearranged_around_one_group_more_or_less_where_costs_differ(rules):
+    A = np.random.default_rng(1).standard_normal((10, 7))
+    S, costs, forced = A.T @ A, rules.group_costs[:, 0], rules.required[:, 0]
+    limit = 4.0 - rules.required_cost[0]
+    for chosen, _ in selections_of(rules):
+        z = group_swaps._compute_leading_loadings(S, chosen, rules)[1]
+        pull = S @ z * ~rules.excluded[:, 0]
+        members = [pull * (labels_of(rules) == g) for g in range(rules.n_groups)]
+        energy, expected = np.array([m @ m for m in members]), []
+        order = [] if rules.uniform_cost else np.argsort(-energy)
+        for more, g in [(True, g) for g in order if not chosen[g]] + [(False, g) for g in order[::-1] if chosen[g]]:
+            if (more and (energy[g] == 0 or costs[g] > limit)) or (not more and forced[g]):
+                continue
+            near = S @ (z + members[g] / energy[g] ** 0.5 if more else z * (labels_of(rules) != g))
+            near_sq = np.bincount(labels_of(rules), (near * ~rules.excluded[:, 0]) ** 2)
+            one = np.arange(rules.n_groups) == g
+            room = limit - costs[g] if more else limit
+            expected.append(fill(np.where(one & (not more), 0, near_sq), costs, forced | (one & more), room))
+        found = group_swaps._rearrange_groups(S, z, chosen, rules, 4.0)
+        np.testing.assert_array_equal(np.array(found), np.array(expected))
