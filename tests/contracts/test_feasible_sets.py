@@ -438,6 +438,10 @@ def test_the_columns_of_a_point_are_points():
     y = CorrelationSet(set_case.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
     np.testing.assert_array_equal(y.select_unit(1).X, y.X[:, 1:2])
     np.testing.assert_array_equal(y.select_unit(1).C, y.C[:, 1:2])
+    for j in range(M):
+        moved = y.replace_unit(j, y.select_unit(0))
+        np.testing.assert_array_equal(moved.X, y.X[:, np.where(np.arange(M) == j, 0, np.arange(M))])
+        np.testing.assert_array_equal(moved.C, y.C[:, np.where(np.arange(M) == j, 0, np.arange(M))])
 
 
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 1e3])

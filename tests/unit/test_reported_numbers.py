@@ -12,7 +12,17 @@ from tests.fuzz.fits import adjusted_variances, check_fit
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.operators import as_operator
-from gpower.operators.explained_variance import Scores, adjusted_variance, compute_captured_share, cumulative_variance
+from gpower.operators.explained_variance import (
+    Scores,
+    adjusted_variance,
+    captured_variance,
+    compute_captured_share,
+    cosine_matrix,
+    count_shared_variables,
+    cumulative_variance,
+    share_of_pca,
+    sparsity,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -240,3 +250,40 @@ def test_a_variance_within_the_rounding_of_the_largest_inner_product_is_zero():
         assert adjusted[0] == pytest.approx(Y[:, 0] @ Y[:, 0])
         assert adjusted[1] > 0
         assert adjusted[2] == 0
+
+
+def test_measures_of_loadings_are_those_of_their_definitions():
+    rng = np.random.default_rng(3)
+    X, Z = rng.standard_normal((20, 9)), np.where(rng.random((9, 4)) < 0.5, rng.standard_normal((9, 4)), 0.0)
+    Z[:, 2], Z[:, 3] = -2 * Z[:, 0], 0  # dependent on the first one, and nothing
+    used = [set(np.flatnonzero(z)) for z in Z.T]
+    np.testing.assert_array_equal(count_shared_variables(Z), [[len(a & b) for a in used] for b in used])
+    grams = np.stack([Z.T @ Z, (X @ Z).T @ (X @ Z)])
+    for vectors, cosines in zip((Z, X @ Z), cosine_matrix(grams), strict=True):
+        np.testing.assert_allclose(cosines[:3, :3], np.corrcoef(np.vstack([vectors, -vectors])[:, :3].T), atol=1e-12)
+        assert not cosines[3].any()
+        assert not cosines[:, 3].any()
+    assert captured_variance(grams[1], Z) == pytest.approx(np.sum((X @ np.linalg.svd(Z)[0][:, :2]) ** 2))
+    assert sparsity(Z) == pytest.approx(1 - sum(map(len, used)) / 36)
+    whole = np.linalg.svd(X, compute_uv=False) ** 2
+    assert share_of_pca(X, Z) == pytest.approx(adjusted_variance(X, Z).sum() / whole[:4].sum())
+
+
+def test_of_scores_of_equal_variance_the_one_that_adds_most_is_taken_next():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        Y, lengths, order = rng.standard_normal((8, 5)), rng.permutation([2, 2, 1, 1, 1]), rng.permutation(5)
+        Y *= lengths / np.linalg.norm(Y, axis=0)
+        expected, taken = np.zeros(5), np.zeros((8, 0))
+        for length in (2, 1):
+            group = np.flatnonzero(lengths == length).tolist()
+            while group:
+                own = np.sum((Y - taken @ (taken.T @ Y)) ** 2, axis=0)
+                j = max(group, key=lambda j: (np.round(own[j], 9), -j))
+                group.remove(j)
+                expected[j], taken = own[j], np.linalg.qr(np.column_stack([taken, Y[:, j]]))[0]
+        whole = Scores.from_data(Y[:, order], np.eye(5))
+        found = whole.reorder(np.argsort(order))
+        np.testing.assert_allclose(found.compute_adjusted_variances(), expected)
+        np.testing.assert_allclose(found.variances, lengths**2)
+        np.testing.assert_allclose(found.norm_tolerance[order], whole.norm_tolerance)
