@@ -211,6 +211,13 @@ def test_columns_are_dense_by_column_and_ours(case):
     case.close(case.X.columns(IDX), case.A[:, IDX])
 
 
+def test_rows_are_those_of_the_matrix(case):
+    rows = np.array([0, 1, 5, 14, 22])
+    found = case.X.get_rows(rows)
+    assert found.dtype == case.X.dtype
+    case.close(found, case.A[rows])
+
+
 def test_a_part_is_a_container_of_those_columns(case):
     part = case.X.take(IDX)
     assert part.shape == (P, IDX.size)

@@ -43,3 +43,12 @@ def test_components_of_some_columns_are_eigenvectors_and_zero_beyond_the_rank(ki
         np.testing.assert_allclose(gram @ Z, Z * variances, atol=1e-8)
         np.testing.assert_array_equal(variances[3:], 0)
         np.testing.assert_array_equal(Z[chosen == 4], 0)
+
+
+@pytest.mark.parametrize(("share", "is_noise"), [(40, True), (160, False)])
+def test_an_eigenvalue_within_rounding_of_the_largest_is_zero(share, is_noise):
+    values = np.zeros(100)
+    values[:2] = 1e6, 1e6 * share * np.finfo(float).eps  # the bound is eighty units for a hundred columns
+    Z, variances = compute_leading_components(as_operator(np.diag(values), covariance=True)[0], 2)
+    assert (variances[1] == 0) == is_noise
+    assert Z[:, 1].any() != is_noise

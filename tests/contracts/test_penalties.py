@@ -338,6 +338,16 @@ def candidates(penalty, Z, seed):
     yield np.zeros((N, M))
 
 
+@EACH
+def test_what_a_penalty_says_about_itself(penalty):
+    plain = signed(penalty)
+    assert plain.has_uniform_threshold == penalty.has_uniform_threshold == (penalty.support_rules is None)
+    assert plain.has_loading_bound == penalty.has_loading_bound == isinstance(plain, L1Ball)
+    assert plain.has_exchangeable_variables == isinstance(plain, Cardinality)
+    assert plain.supports_local_search == isinstance(plain, Cardinality | GroupCardinality)
+    assert not any((plain.is_nonnegative, penalty is not plain and penalty.supports_local_search))
+
+
 # --- which variables matter -----------------------------------------------------------------------------------------
 
 
