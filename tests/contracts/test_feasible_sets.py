@@ -466,8 +466,9 @@ def test_the_largest_correlations_on_a_cube_are_weighted_sums_of_sizes(weighted,
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
-def test_no_direction_is_left_once_the_columns_are_spanned(kind):
-    A = np.random.default_rng(2).standard_normal((P, 2)) @ np.random.default_rng(3).standard_normal((2, N))
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_no_direction_is_left_once_the_columns_are_spanned(kind, scale):
+    A = scale * np.random.default_rng(2).standard_normal((P, 2)) @ np.random.default_rng(3).standard_normal((2, N))
     operator = DataMatrix(DenseMatrix(A)) if kind == "centred" else Covariance(A.T @ A)
     X, C = find_residual_directions(operator, 3)
     gram = operator.inner(X, X, C)

@@ -110,6 +110,7 @@ def test_discarded_and_fixed_items_agree_with_every_best_selection(seed, monkeyp
     monkeypatch.setattr(knapsack, "MAX_KNAPSACK_SWAPS", 0)
     prefix = value[np.cumsum(cost) <= budget].sum()
     assert value[_fill_greedily(value, cost, budget)].sum() == pytest.approx(max(prefix, value.max()))
+    np.testing.assert_array_equal(_fill_greedily(np.array([1.0, 9.0]), np.array([0.5, 10.0]), 10.0), [False, True])
     nothing = np.zeros(9, bool)
     assert value[knapsack._search_undominated(value, cost, budget, nothing)].sum() == pytest.approx(worth.max())
     monkeypatch.setattr(knapsack, "MAX_UNFILTERED_ITEMS", 8)

@@ -653,16 +653,17 @@ def test_norms_that_nearly_vanish_in_a_deflation_scale_with_the_matrix(scale, ru
 
 
 @pytest.mark.parametrize("kind", ["dense", "covariance"])
-def test_the_matrix_without_the_other_units_keeps_what_is_orthogonal_to_them(kind):
-    A = standardized(table())
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_matrix_without_the_other_units_keeps_what_is_orthogonal_to_them(kind, scale):
+    A = scale * standardized(table())
     units = np.linalg.qr(A @ np.random.default_rng(0).standard_normal((N, 3)))[0]
     operator = as_operator(A, center=False, reduce_tall=False)[0] if kind == "dense" else Covariance(A.T @ A)
     X = units if kind == "dense" else np.linalg.lstsq(A, units, rcond=None)[0]
     without = deflate_other_units(operator, X, A.T @ units, 1)
     others = units[:, [0, 2]]
     expected = A - others @ (others.T @ A)
-    np.testing.assert_allclose(without.column_norms, np.linalg.norm(expected, axis=0), atol=1e-6)
-    np.testing.assert_allclose(without.gram(ALL), expected.T @ expected, atol=1e-8)
+    np.testing.assert_allclose(without.column_norms, np.linalg.norm(expected, axis=0), atol=1e-6 * scale)
+    np.testing.assert_allclose(without.gram(ALL), expected.T @ expected, atol=1e-8 * scale**2)
 
 
 @pytest.mark.parametrize("name", ["dense weighted scaled", "dense deflated by schur 2"])
