@@ -236,11 +236,6 @@ def test_parts_of_groups_are_a_bound_on_whole_ones(seed):
     assert plain.relaxation is plain
 
 
-@pytest.mark.parametrize("max_cost", [1, 2, 3])
-def test_a_required_variable_is_paid_for_in_the_largest_cardinality(max_cost):
-    assert LEADING.max_cardinality(np.array([float(max_cost)])) == max_cost
-
-
 @pytest.mark.parametrize(
     ("restricted", "plain"),
     [

@@ -20,8 +20,6 @@ from gpower.operators.explained_variance import (
     cosine_matrix,
     count_shared_variables,
     cumulative_variance,
-    share_of_pca,
-    sparsity,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -238,6 +236,9 @@ def test_scores_of_data_have_the_adjusted_variances_of_a_qr_factorisation(conver
     R = np.linalg.qr(X @ Z)[1]
     np.testing.assert_allclose(scores.compute_adjusted_variances(keep_order=True), np.diagonal(R) ** 2)
     np.testing.assert_allclose(scores.gram, (X @ Z).T @ (X @ Z))
+    single = as_operator(convert(X.astype(np.float32)), center=False, reduce_tall=False)[0]
+    Y = single.combine(Z.astype(np.float32)).astype(np.float64)  # products of scores are summed in float64
+    np.testing.assert_allclose(Scores.from_loadings(single, Z).gram, Y.T @ Y, rtol=1e-9)
     tolerance = scores.norm_tolerance / (np.abs(Z).T @ np.linalg.norm(X, axis=0))
     assert np.ptp(tolerance) <= 1e-12 * tolerance[0]
     assert 0 < tolerance[0] < 1e-10
@@ -264,26 +265,3 @@ def test_measures_of_loadings_are_those_of_their_definitions():
         assert not cosines[3].any()
         assert not cosines[:, 3].any()
     assert captured_variance(grams[1], Z) == pytest.approx(np.sum((X @ np.linalg.svd(Z)[0][:, :2]) ** 2))
-    assert sparsity(Z) == pytest.approx(1 - sum(map(len, used)) / 36)
-    whole = np.linalg.svd(X, compute_uv=False) ** 2
-    assert share_of_pca(X, Z) == pytest.approx(adjusted_variance(X, Z).sum() / whole[:4].sum())
-
-
-def test_of_scores_of_equal_variance_the_one_that_adds_most_is_taken_next():
-    rng = np.random.default_rng(4)
-    for _ in range(20):
-        Y, lengths, order = rng.standard_normal((8, 5)), rng.permutation([2, 2, 1, 1, 1]), rng.permutation(5)
-        Y *= lengths / np.linalg.norm(Y, axis=0)
-        expected, taken = np.zeros(5), np.zeros((8, 0))
-        for length in (2, 1):
-            group = np.flatnonzero(lengths == length).tolist()
-            while group:
-                own = np.sum((Y - taken @ (taken.T @ Y)) ** 2, axis=0)
-                j = max(group, key=lambda j: (np.round(own[j], 9), -j))
-                group.remove(j)
-                expected[j], taken = own[j], np.linalg.qr(np.column_stack([taken, Y[:, j]]))[0]
-        whole = Scores.from_data(Y[:, order], np.eye(5))
-        found = whole.reorder(np.argsort(order))
-        np.testing.assert_allclose(found.compute_adjusted_variances(), expected)
-        np.testing.assert_allclose(found.variances, lengths**2)
-        np.testing.assert_allclose(found.norm_tolerance[order], whole.norm_tolerance)
