@@ -444,19 +444,6 @@ def test_blocks_of_a_few_rows_give_the_same_results(name, monkeypatch):
         test_gram_matrices_are_those_of_centred_weighted_columns(case, weight, True, IDX)
 
 
-@pytest.mark.parametrize("name", ["C", "CSR", "CSC", "device", "device CSR", "streamed rows", "streamed columns"])
-def test_of_several_entries_that_are_not_finite_the_first_is_named(name):
-    A = table()
-    A[4, 7], A[9, 5], A[10, 5] = np.nan, np.inf, -np.inf
-    X, is_streamed = build(name, A).X, "streamed" in name
-    bad = X.find_non_finite(is_suspected=True, allow_nan=False)
-    assert (bad.row, bad.column) == ((4, 7) if is_streamed else (9, 5))  # of the second block, row by row
-    if not is_streamed:
-        A[9:11, 5], A[3, 8] = 0, np.inf
-        bad = build(name, A).X.find_non_finite(is_suspected=True, allow_nan=True)
-        assert (bad.row, bad.column, bad.value) == (3, 8, np.inf)
-
-
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_memory_limit_of_blocks_bounds_what_is_gathered(axis, dtype):
