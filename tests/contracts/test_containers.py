@@ -12,9 +12,11 @@ from tests.stored_matrices import make_dask_matrix, make_store, stream
 
 from gpower import GPower
 from gpower.operators import Container, as_container, find_registered_container, register
+from gpower.operators.storage import dense, device
 from gpower.operators.storage.base import NonFiniteEntry
 from gpower.operators.storage.covariate_residuals import ResidualMatrix
 from gpower.operators.storage.dense import DenseMatrix
+from gpower.operators.storage.device import DeviceMatrix
 from gpower.operators.storage.disk import StreamedMatrix
 
 from .device_double import DeviceArray, DeviceCSR
@@ -207,6 +209,13 @@ def test_columns_are_dense_by_column_and_ours(case):
         assert columns.flags.f_contiguous
     columns *= 0
     case.close(case.X.columns(IDX), case.A[:, IDX])
+
+
+def test_rows_are_those_of_the_matrix(case):
+    rows = np.array([0, 1, 5, 14, 22])
+    found = case.X.get_rows(rows)
+    assert found.dtype == case.X.dtype
+    case.close(found, case.A[rows])
 
 
 def test_a_part_is_a_container_of_those_columns(case):
@@ -417,3 +426,37 @@ def test_sums_of_residuals_for_other_weights_are_computed_for_those():
     for w in (weight, other, None):
         gram = matrix.gram(None, w)
         np.testing.assert_allclose(gram, rest.T @ (rest if w is None else w[:, None] * rest))
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if "in double" in name or name in ("C", "Fortran", "device")])
+def test_blocks_of_a_few_rows_give_the_same_results(name, monkeypatch):
+    for kind in (DenseMatrix, DeviceMatrix):
+        monkeypatch.setattr(kind, "double_block_entries", 40)
+        monkeypatch.setattr(kind, "projection_block_rows", 5)
+    for module, constant in ((dense, "SUM_TILE_ENTRIES"), (device, "DEVICE_BLOCK_ENTRIES")):
+        monkeypatch.setattr(module, constant, 130)
+        monkeypatch.setattr(module, "MAX_FLOAT32_SUM_ROWS", 3)
+    case = build(name)
+    test_products_are_those_of_the_matrix(case, 3)
+    test_scores_are_those_of_centred_samples(case)
+    for weight in (None, weights()):
+        test_sums_and_squares_about_a_shift(case, weight)
+        test_gram_matrices_are_those_of_centred_weighted_columns(case, weight, True, IDX)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_memory_limit_of_blocks_bounds_what_is_gathered(axis, dtype):
+    A, size = np.zeros((P, 9), dtype), np.dtype(dtype).itemsize
+    for spare in (0, 4 * A.nbytes - 1, 4 * A.nbytes, 8 * 8 * 81 - 1, 8 * 8 * 81, 10**5):
+        X = stream(A, axis, spare=spare)
+        assert X.max_cached_columns == spare // (4 * size * P)
+        assert X.max_gram_columns == max(k for k in range(200) if 8 * size * k * k <= spare)
+        assert X.max_covariances == (spare // (8 * 81) if axis == 0 else 0)
+        assert X.fits_in_memory == (4 * A.nbytes <= spare)
+        assert X.should_use_covariance == (axis == 0 and spare >= 8 * 8 * 81)
+    assert X.row_read_share(np.array([0, 1, 5, 22])) == (pytest.approx(11 / P) if axis == 0 else 1)
+    assert as_container(A).row_read_share(np.array([0, 5])) == pytest.approx(2 / P)
+    assert not stream(np.zeros((2 * N - 1, N)), spare=10**9).should_use_covariance
+    shares = [as_container(np.zeros((p, 9))).should_use_covariance for p in (17, 18)]
+    assert shares + [as_container(sp.csr_array(np.ones((p, 9)))).should_use_covariance for p in (9, 10)] == 2 * [0, 1]

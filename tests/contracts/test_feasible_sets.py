@@ -438,6 +438,10 @@ def test_the_columns_of_a_point_are_points():
     y = CorrelationSet(set_case.operator, MU[M]).argmax_linear(np.ones((N, M)) * [1, 2, 3] + np.eye(N, M))
     np.testing.assert_array_equal(y.select_unit(1).X, y.X[:, 1:2])
     np.testing.assert_array_equal(y.select_unit(1).C, y.C[:, 1:2])
+    for j in range(M):
+        moved = y.replace_unit(j, y.select_unit(0))
+        np.testing.assert_array_equal(moved.X, y.X[:, np.where(np.arange(M) == j, 0, np.arange(M))])
+        np.testing.assert_array_equal(moved.C, y.C[:, np.where(np.arange(M) == j, 0, np.arange(M))])
 
 
 @pytest.mark.parametrize("radius", [1e-3, 1.0, 1e3])
@@ -462,8 +466,9 @@ def test_the_largest_correlations_on_a_cube_are_weighted_sums_of_sizes(weighted,
 
 
 @pytest.mark.parametrize("kind", ["centred", "covariance"])
-def test_no_direction_is_left_once_the_columns_are_spanned(kind):
-    A = np.random.default_rng(2).standard_normal((P, 2)) @ np.random.default_rng(3).standard_normal((2, N))
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_no_direction_is_left_once_the_columns_are_spanned(kind, scale):
+    A = scale * np.random.default_rng(2).standard_normal((P, 2)) @ np.random.default_rng(3).standard_normal((2, N))
     operator = DataMatrix(DenseMatrix(A)) if kind == "centred" else Covariance(A.T @ A)
     X, C = find_residual_directions(operator, 3)
     gram = operator.inner(X, X, C)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, _fill_greedily, solve_knapsack
+from gpower.penalties import knapsack
+from gpower.penalties.knapsack import MAX_UNFILTERED_ITEMS, _fill_greedily, _fix_items, solve_knapsack
 
 WHOLE = st.integers(0, 4).map(float)
 ANY = st.floats(0.01, 10) | st.just(0.0)
@@ -86,3 +87,33 @@ def test_no_exchange_of_one_item_improves_a_greedy_selection():
             assert cost[i] > room
             helps = (value[chosen] < value[i] * (1 - 1e-9)) & (cost[chosen] + room >= cost[i])
             assert not helps.any()
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_discarded_and_fixed_items_agree_with_every_best_selection(seed, monkeypatch):
+    rng = np.random.default_rng(seed)
+    value, cost = rng.uniform(0.1, 1, 9), rng.uniform(0.1, 1, 9) if seed % 2 else rng.integers(1, 4, 9).astype(float)
+    order = np.argsort(-value / cost, kind="stable")
+    value, cost, budget = value[order], cost[order], rng.uniform(max(cost), 0.9 * sum(cost))
+    selections = np.array(list(product([False, True], repeat=9)))
+    worth = np.where(selections @ cost <= budget, selections @ value, -1)
+    for known in (worth.max(), 0.9 * worth.max()):
+        good = selections[worth >= known]
+        always_in, always_out = _fix_items(value, cost, budget, known)
+        assert good[:, always_in].all()
+        assert not good[:, always_out].any()
+        for i in range(9):  # what a part of one more item allows decides
+            for is_taken, fixed in ((False, always_in), (True, always_out)):
+                v, c, room = np.delete(value, i), np.delete(cost, i), budget - is_taken * cost[i]
+                bound = np.interp(room, np.append(0, np.cumsum(c)), np.append(0, np.cumsum(v))) + is_taken * value[i]
+                assert fixed[i] == (bound < known * (1 - 1e-12))
+    monkeypatch.setattr(knapsack, "MAX_KNAPSACK_SWAPS", 0)
+    prefix = value[np.cumsum(cost) <= budget].sum()
+    assert value[_fill_greedily(value, cost, budget)].sum() == pytest.approx(max(prefix, value.max()))
+    np.testing.assert_array_equal(_fill_greedily(np.array([1.0, 9.0]), np.array([0.5, 10.0]), 10.0), [False, True])
+    nothing = np.zeros(9, bool)
+    assert value[knapsack._search_undominated(value, cost, budget, nothing)].sum() == pytest.approx(worth.max())
+    monkeypatch.setattr(knapsack, "MAX_UNFILTERED_ITEMS", 8)
+    kept = knapsack._filter_promising_items(value, cost, budget)
+    assert set(np.flatnonzero(selections[np.argmax(worth)])) <= set(kept)
+    assert value[solve_knapsack(value, cost, budget)].sum() == pytest.approx(worth.max())

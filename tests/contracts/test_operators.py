@@ -12,10 +12,12 @@ import pytest
 import scipy.sparse as sp
 from tests.stored_matrices import make_dask_matrix, stream
 
-from gpower.operators import Covariance, DataMatrix, as_operator
+from gpower.operators import Covariance, DataMatrix, as_container, as_operator, data_matrix, deflated
+from gpower.operators import base as operators_base
 from gpower.operators.base import Operator
 from gpower.operators.deflated import deflate_other_units
-from gpower.operators.moments import Moments
+from gpower.operators.moments import MEAN_ROUNDING_IN_EPS, Moments
+from gpower.operators.running_moments import RunningMoments, append_columns, compute_moments_by_part
 from gpower.problem.deflation import DEFLATION_RULES
 
 P, N = 15, 20
@@ -233,6 +235,14 @@ def test_gram_matrices_and_restrictions_are_those_of_the_columns(case, idx):
     whole = case.operator.correlate(lifted)
     case.close(whole[idx], C)
     case.close(case.operator.inner(lifted, lifted, whole), inner.inner(X, X, C))
+
+
+def test_rows_and_inner_products_of_samples_are_those_of_the_matrix(case):
+    if not case.operator.has_samples:
+        return
+    idx = np.array([0, 4, 5, 14])
+    case.close(case.operator.get_rows(idx), case.A[idx])
+    case.close(case.operator.sample_gram(np.sort(MANY)), case.A[:, MANY] @ case.A[:, MANY].T)
 
 
 def test_norms_and_the_total_variance_are_those_of_the_matrix_and_are_remembered(case):
@@ -458,10 +468,11 @@ def test_wide_data_and_tall_data_whose_samples_are_needed_stay_data():
 @pytest.mark.parametrize("X", [tall_table(), table()], ids=["tall", "wide"])
 @pytest.mark.parametrize("reduce", [True, False], ids=["reduced", "as samples"])
 @pytest.mark.parametrize(("scale", "weighted"), [(False, False), (True, False), (False, True)])
-def test_a_large_offset_costs_no_digits(container, X, reduce, scale, weighted):
+@pytest.mark.parametrize("size", [1.0, 2.0**-20])
+def test_a_large_offset_costs_no_digits(container, X, reduce, scale, weighted, size):
     # Powers of two keep the shifted numbers exact, so that the result is that of the unshifted table.
-    X = np.round(X * 2**10) / 2**10
-    offset = 2.0 ** (20 if sp.issparse(container(X)) else 30)
+    X = size * np.round(X * 2**10) / 2**10
+    offset = size * 2.0 ** (20 if sp.issparse(container(X)) else 30)
     options = {"scale": scale, "sample_weight": np.linspace(0.5, 2, len(X)) if weighted else None}
     expected = gram_of(as_operator(X, reduce_tall=False, **options)[0])
     operator, moments = as_operator(container(X + offset), reduce_tall=reduce, **options)
@@ -643,23 +654,81 @@ def test_norms_that_nearly_vanish_in_a_deflation_scale_with_the_matrix(scale, ru
 
 
 @pytest.mark.parametrize("kind", ["dense", "covariance"])
-def test_the_matrix_without_the_other_units_keeps_what_is_orthogonal_to_them(kind):
-    A = standardized(table())
+@pytest.mark.parametrize("scale", [1e-9, 1.0, 1e9])
+def test_the_matrix_without_the_other_units_keeps_what_is_orthogonal_to_them(kind, scale):
+    A = scale * standardized(table())
     units = np.linalg.qr(A @ np.random.default_rng(0).standard_normal((N, 3)))[0]
     operator = as_operator(A, center=False, reduce_tall=False)[0] if kind == "dense" else Covariance(A.T @ A)
     X = units if kind == "dense" else np.linalg.lstsq(A, units, rcond=None)[0]
     without = deflate_other_units(operator, X, A.T @ units, 1)
     others = units[:, [0, 2]]
     expected = A - others @ (others.T @ A)
-    np.testing.assert_allclose(without.column_norms, np.linalg.norm(expected, axis=0), atol=1e-6)
-    np.testing.assert_allclose(without.gram(ALL), expected.T @ expected, atol=1e-8)
+    np.testing.assert_allclose(without.column_norms, np.linalg.norm(expected, axis=0), atol=1e-6 * scale)
+    np.testing.assert_allclose(without.gram(ALL), expected.T @ expected, atol=1e-8 * scale**2)
 
 
-@pytest.mark.parametrize("freedom", [0.3, 1.0, 7.5])
-def test_the_scale_divides_by_the_degrees_of_freedom(freedom):
-    norms = np.array([2.0, 0.0, 5.0])
-    moments = Moments.from_deviations(np.zeros(3), norms, 3.0, freedom, center=True, scale=True)
-    np.testing.assert_allclose(moments.scale, [2 / np.sqrt(freedom), 1.0, 5 / np.sqrt(freedom)])
-    np.testing.assert_allclose(moments.column_norms, [np.sqrt(freedom), 0.0, np.sqrt(freedom)])
-    without = Moments.from_deviations(np.zeros(3), norms, 3.0, 0.0, center=True, scale=True)
-    np.testing.assert_allclose(without.scale, [2.0, 1.0, 5.0])  # no degrees of freedom count as one
+@pytest.mark.parametrize("name", ["dense weighted scaled", "dense deflated by schur 2"])
+def test_blocks_of_a_few_columns_give_the_same_columns_norms_and_inner_products(name, monkeypatch):
+    monkeypatch.setattr(operators_base, "MIN_SAMPLE_GRAM_COLUMNS", 3)
+    monkeypatch.setattr(data_matrix, "NORM_BLOCK_COLUMNS", 3)
+    monkeypatch.setattr(deflated, "MAX_BLOCK_COLUMNS", 3)
+    case = build(name)
+    case.close(case.operator.columns(MANY), case.A[:, MANY])
+    case.close(case.operator.sample_gram(ALL), case.A @ case.A.T)
+    case.close(DataMatrix(as_container(case.A)).column_norms, np.linalg.norm(case.A, axis=0))
+
+
+@pytest.mark.parametrize("center", [True, False])
+@pytest.mark.parametrize("freedom", [0.0, 0.3, 7.5])
+def test_the_scale_divides_by_the_degrees_of_freedom_unless_the_deviation_is_rounding(center, freedom):
+    mean, eps = np.array([3.0, -3.0, 0.0]), np.finfo(float).eps
+    deviation = MEAN_ROUNDING_IN_EPS * eps * 3 * np.sqrt(5.0) * np.array([0.99, 1.01, 0.0])
+    moments = Moments.from_deviations(mean, deviation, 5.0, freedom, center=center, scale=True)
+    expected = np.array([0, deviation[1], 0])
+    np.testing.assert_allclose(moments.scale, np.where(expected > 0, expected / np.sqrt(freedom or 1), 1))
+    total = expected if center else np.sqrt(expected**2 + 5 * mean**2)
+    np.testing.assert_allclose(moments.column_norms, total / moments.scale)
+    np.testing.assert_array_equal(moments.mean, mean if center else 0)
+    factor = moments.make_column_scale(np.dtype(np.float32))
+    assert factor.dtype == np.float32
+    np.testing.assert_allclose(factor, np.where(moments.column_norms > 0, 1 / moments.scale, 0), rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_moments_of_batches_are_those_of_all_samples(convert, weighted, dtype):
+    X, w = (table() if convert is np.asarray else sparse_table()).astype(dtype), weights() + 0.1
+    w = w if weighted else np.ones(P)
+    atol = 1e-10 if dtype == np.float64 else 2e-3
+    ends = [slice(0, 5), slice(5, 6), slice(6, P)]  # one batch of a single sample
+    first, second, third = (RunningMoments.from_batch(convert(X[s]), w[s] if weighted else None) for s in ends)
+    assert second.degrees_of_freedom == 0
+    X, Z, center = X.astype(np.float64), np.random.default_rng(1).standard_normal((N, 3)), np.linspace(-1, 1, N)
+    for merged in (first.merge(second).merge(third), third.merge(second.merge(first))):
+        assert merged.total_weight == pytest.approx(w.sum())
+        assert merged.degrees_of_freedom == pytest.approx(w.sum() - w @ w / w.sum())
+        np.testing.assert_allclose(merged.mean, w @ X / w.sum(), atol=atol)
+        A = standardized(X, sample_weight=w)
+        np.testing.assert_allclose(merged.scatter, A.T @ A, atol=atol)
+        np.testing.assert_allclose(merged.squared_deviations, np.sum(A**2, axis=0), atol=atol)
+        Y = (X - center) @ Z
+        np.testing.assert_allclose(merged.compute_score_gram(Z, center), Y.T @ (w[:, None] * Y), atol=50 * atol)
+        for options in ({"center": c, "scale": s} for c in (True, False) for s in (True, False)):
+            operator, _moments = merged.to_operator(**options)
+            A = standardized(X, sample_weight=w, **options)
+            np.testing.assert_allclose(operator.S, A.T @ A, rtol=1e-4 if dtype == np.float32 else 1e-10, atol=atol)
+            assert (operator.dtype, merged.to_float64().to_operator(**options)[0].dtype) == (dtype, np.float64)
+
+
+@pytest.mark.parametrize("convert", [np.asarray, sp.csr_array, stream])
+def test_columns_appended_to_the_moments_of_parts_are_those_of_the_joined_table(convert):
+    X, C, part = table(), np.random.default_rng(2).standard_normal((P, 2)) + 4, np.arange(P) % 3
+    container = as_container(convert(X))
+    moments = as_operator(container, reduce_tall=False)[1]
+    by_part = compute_moments_by_part(container, moments, part, 3)
+    for i, found in enumerate(append_columns(by_part, container, C, part)):
+        expected = RunningMoments.from_batch(np.hstack([X, C])[part == i])
+        assert found.total_weight == found.degrees_of_freedom + 1 == 5
+        np.testing.assert_allclose(found.mean, expected.mean)
+        np.testing.assert_allclose(found.scatter, expected.scatter, atol=1e-10)

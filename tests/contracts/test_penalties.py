@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from scipy.optimize import linprog
 
 from gpower.penalties.elementary import L0, L1, Cardinality, FixedSupport, L1Ball, NonNegative
 from gpower.penalties.grouped import GroupCardinality, GroupL0, GroupL1, WeightedPenalty
@@ -235,11 +236,6 @@ def test_parts_of_groups_are_a_bound_on_whole_ones(seed):
     assert plain.relaxation is plain
 
 
-@pytest.mark.parametrize("max_cost", [1, 2, 3])
-def test_a_required_variable_is_paid_for_in_the_largest_cardinality(max_cost):
-    assert LEADING.max_cardinality(np.array([float(max_cost)])) == max_cost
-
-
 @pytest.mark.parametrize(
     ("restricted", "plain"),
     [
@@ -335,6 +331,16 @@ def candidates(penalty, Z, seed):
         z = np.maximum(z, 0) if isinstance(penalty, NonNegative) else z
         yield z / np.maximum(np.linalg.norm(z, axis=0), 1e-12)
     yield np.zeros((N, M))
+
+
+@EACH
+def test_what_a_penalty_says_about_itself(penalty):
+    plain = signed(penalty)
+    assert plain.has_uniform_threshold == penalty.has_uniform_threshold == (penalty.support_rules is None)
+    assert plain.has_loading_bound == penalty.has_loading_bound == isinstance(plain, L1Ball)
+    assert plain.has_exchangeable_variables == isinstance(plain, Cardinality)
+    assert plain.supports_local_search == isinstance(plain, Cardinality | GroupCardinality)
+    assert not any((plain.is_nonnegative, penalty is not plain and penalty.supports_local_search))
 
 
 # --- which variables matter -----------------------------------------------------------------------------------------
@@ -478,3 +484,67 @@ def test_groups_not_selected_are_ranked_by_their_norm_over_the_smallest_selected
     ratio = GroupCardinality(GROUPED, np.array([2])).activity_ratio(C)[:, 0]
     assert np.all(np.isinf(ratio[:3]))
     np.testing.assert_allclose(ratio[3:], np.array([0.75, 0.75, 0.75, 0.01]) ** 0.5 / 2**0.5)
+
+
+@pytest.mark.parametrize("name", [name for name, penalty in PENALTIES.items() if hasattr(signed(penalty), "gamma")])
+def test_the_largest_level_is_that_at_which_the_last_variable_with_a_weight_is_dropped(name):
+    penalty, norms, mu = PENALTIES[name], np.random.default_rng(0).uniform(0.5, 2, N), np.array([1.5, 1.0, 0.4])
+    largest = penalty.gamma_max(norms, mu)
+    assert (largest.shape, largest.dtype) == ((M,), np.float64)
+    for j in range(M):
+        unit = penalty.select_unit(j)
+        rules = get_support_rules(unit)
+        with_weight = rules.broadcast_to_variables((rules.group_costs > 0) & ~rules.required)[:, 0]
+        for factor in (1 - 1e-9, 1 + 1e-9):
+            kept = unit.at_gamma(factor * largest[[j]]).screen(norms, mu[[j]])
+            assert kept[with_weight].any() == (factor < 1)
+            np.testing.assert_array_equal(kept[~with_weight], ~np.all(rules.excluded, axis=1)[~with_weight])
+    np.testing.assert_array_equal(Cardinality(np.array([2])).gamma_max(norms, mu), np.full(M, np.nan))
+
+
+def label_groups(rules):
+    return np.arange(N) if rules.group_labels is None else rules.group_labels
+
+
+@EACH
+@pytest.mark.parametrize("counts", [[1, 2, 3], [2, 2, 2], [4, 1, 9]])
+def test_a_pattern_of_some_number_has_the_largest_scores_of_variables_or_groups(penalty, counts):
+    scores, rules = np.abs(generic(6)), get_support_rules(penalty)
+    pattern = penalty.select_pattern(scores, np.array(counts))
+    assert pattern.dtype == bool
+    labels, expected = label_groups(rules), np.zeros((N, M), bool)
+    for j, count in enumerate(counts):
+        unit = rules.select_unit(j)
+        squares = np.bincount(labels, np.where(unit.excluded[:, 0], 0, scores[:, j] ** 2))
+        first = np.argsort(np.where(unit.required[:, 0], -np.inf, -squares))[: max(count, unit.required.sum())]
+        expected[:, j] = np.isin(labels, first) & ~unit.excluded[:, 0]
+    np.testing.assert_array_equal(pattern, expected)
+    np.testing.assert_array_equal(penalty.count_selected(pattern), [len(set(labels[mask])) for mask in pattern.T])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_parts_of_groups_and_the_largest_cardinality_are_solutions_of_linear_programs(seed):
+    rng = np.random.default_rng(seed)
+    required = np.arange(4)[:, None] == seed % 5
+    rules = SupportRules.from_groups(GROUPS, COSTS, required, np.arange(N)[:, None] == (seed % 6 or -1))
+    norms_sq, max_cost = rng.uniform(0.1, 1, (4, 2)), float(rng.uniform(0, 6))
+    budget, costs = max(max_cost - COSTS[required].sum(), 0), np.where(required, 0, COSTS)[:, 0]
+    shares = rules.select_fractional_groups(norms_sq, np.array([max_cost]))
+    assert np.all((shares >= 0) & (shares <= 1))
+    assert np.all(costs @ shares <= budget + 1e-12)
+    assert not shares[costs > budget].any()
+    for j in range(2):
+        best = linprog(-norms_sq[:, j], costs[None], [budget], bounds=[(0, float(c <= budget)) for c in costs]).fun
+        assert norms_sq[:, j] @ shares[:, j] == pytest.approx(-best)
+    sizes = np.bincount(GROUPS, ~rules.excluded[:, 0])
+    most = -linprog(-sizes, costs[None], [budget], bounds=(0, 1)).fun
+    assert rules.max_cardinality(np.array([max_cost])) == int(most + 1e-9)
+    np.testing.assert_array_equal(rules.group_sizes[:, 0], sizes)
+
+
+@pytest.mark.parametrize("rules", [ALONE, GROUPED, COSTLY, LEADING], ids=["alone", "groups", "costs", "required"])
+def test_rules_know_the_members_of_groups_and_the_variables_that_some_unit_may_use(rules):
+    labels = label_groups(rules)
+    np.testing.assert_array_equal(rules.usable_variables, ~np.all(rules.excluded, axis=1))
+    for i in range(N):
+        np.testing.assert_array_equal(rules.group_members(i), np.flatnonzero(labels == labels[i]))

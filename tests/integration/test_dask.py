@@ -135,8 +135,8 @@ def test_other_numbers_are_worked_on_as_float64(dtype):
 
 
 def test_chunks_along_both_axes_are_joined_with_a_warning():
-    both = da.from_array(X, chunks=(50, 700))
-    with pytest.warns(UserWarning, match=r"chunked along both axes \(3 × 3\) and is rechunked by rows"):
+    both = da.from_array(X, chunks=(80, 1100))
+    with pytest.warns(UserWarning, match=r"chunked along both axes \(2 × 2\) and is rechunked by rows"):
         found = GPower(2, cardinality=12).fit(both)
     assert_same_fit(found, reference("rows", cardinality=12))
 

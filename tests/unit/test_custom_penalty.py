@@ -119,3 +119,14 @@ def test_what_violates_the_contract_is_refused(penalty, options, message):
 def test_a_penalty_without_a_value_cannot_be_made():
     with pytest.raises(TypeError, match="abstract"):
         Penalty()
+
+
+def test_variables_left_out_rank_below_those_selected_however_large_their_correlation():
+    X, labels = table(0)
+    C, penalty = X.T @ X[:, :3], WholeGroups(labels, 2)
+    T, magnitude = penalty.evaluate(C)[1], np.abs(C)
+    smallest = np.min(np.where(T != 0, magnitude, np.inf), axis=0)
+    assert np.any((T == 0) & (magnitude > smallest))
+    expected = np.where(T != 0, np.inf, np.minimum(magnitude / smallest, 1))
+    for given in (None, T):
+        np.testing.assert_allclose(penalty.activity_ratio(C, given), expected)

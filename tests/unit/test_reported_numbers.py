@@ -12,7 +12,15 @@ from tests.fuzz.fits import adjusted_variances, check_fit
 from gpower import GPower, GPowerCV, Solver
 from gpower._utils.warnings import ScaleWarning
 from gpower.operators import as_operator
-from gpower.operators.explained_variance import Scores, adjusted_variance, compute_captured_share, cumulative_variance
+from gpower.operators.explained_variance import (
+    Scores,
+    adjusted_variance,
+    captured_variance,
+    compute_captured_share,
+    cosine_matrix,
+    count_shared_variables,
+    cumulative_variance,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
 
@@ -228,6 +236,9 @@ def test_scores_of_data_have_the_adjusted_variances_of_a_qr_factorisation(conver
     R = np.linalg.qr(X @ Z)[1]
     np.testing.assert_allclose(scores.compute_adjusted_variances(keep_order=True), np.diagonal(R) ** 2)
     np.testing.assert_allclose(scores.gram, (X @ Z).T @ (X @ Z))
+    single = as_operator(convert(X.astype(np.float32)), center=False, reduce_tall=False)[0]
+    Y = single.combine(Z.astype(np.float32)).astype(np.float64)  # products of scores are summed in float64
+    np.testing.assert_allclose(Scores.from_loadings(single, Z).gram, Y.T @ Y, rtol=1e-9)
     tolerance = scores.norm_tolerance / (np.abs(Z).T @ np.linalg.norm(X, axis=0))
     assert np.ptp(tolerance) <= 1e-12 * tolerance[0]
     assert 0 < tolerance[0] < 1e-10
@@ -240,3 +251,17 @@ def test_a_variance_within_the_rounding_of_the_largest_inner_product_is_zero():
         assert adjusted[0] == pytest.approx(Y[:, 0] @ Y[:, 0])
         assert adjusted[1] > 0
         assert adjusted[2] == 0
+
+
+def test_measures_of_loadings_are_those_of_their_definitions():
+    rng = np.random.default_rng(3)
+    X, Z = rng.standard_normal((20, 9)), np.where(rng.random((9, 4)) < 0.5, rng.standard_normal((9, 4)), 0.0)
+    Z[:, 2], Z[:, 3] = -2 * Z[:, 0], 0  # dependent on the first one, and nothing
+    used = [set(np.flatnonzero(z)) for z in Z.T]
+    np.testing.assert_array_equal(count_shared_variables(Z), [[len(a & b) for a in used] for b in used])
+    grams = np.stack([Z.T @ Z, (X @ Z).T @ (X @ Z)])
+    for vectors, cosines in zip((Z, X @ Z), cosine_matrix(grams), strict=True):
+        np.testing.assert_allclose(cosines[:3, :3], np.corrcoef(np.vstack([vectors, -vectors])[:, :3].T), atol=1e-12)
+        assert not cosines[3].any()
+        assert not cosines[:, 3].any()
+    assert captured_variance(grams[1], Z) == pytest.approx(np.sum((X @ np.linalg.svd(Z)[0][:, :2]) ** 2))
