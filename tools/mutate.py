@@ -220,7 +220,7 @@ def run_tests(mutant: Mutant, tests: list[str], test_limit: float) -> str:
             resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
             signal.setitimer(signal.ITIMER_PROF, test_limit)  # the imports may take as long as a test
             load_mutant(mutant)
-            status = pytest.main([*PYTEST_OPTIONS, *modules], plugins=[TestWatch(tests, test_limit)])
+            status = pytest.main([*PYTEST_OPTIONS, "-x", *modules], plugins=[TestWatch(tests, test_limit)])
         finally:
             os._exit(status)
     done, end = 0, time.monotonic() + MAX_WAIT

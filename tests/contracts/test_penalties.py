@@ -1,5 +1,6 @@
 """One contract for every penalty: a convex function of the correlations, attained by its loadings."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -540,6 +541,12 @@ def test_parts_of_groups_and_the_largest_cardinality_are_solutions_of_linear_pro
     most = -linprog(-sizes, costs[None], [budget], bounds=(0, 1)).fun
     assert rules.max_cardinality(np.array([max_cost])) == int(most + 1e-9)
     np.testing.assert_array_equal(rules.group_sizes[:, 0], sizes)
+
+
+def test_a_group_whose_variables_are_all_excluded_takes_no_part_of_the_budget():
+    rules = SupportRules.from_groups(np.array([0, 1, 1]), np.array([[1], [2.5]]), excluded=np.arange(3)[:, None] == 0)
+    assert rules.max_cardinality(np.array([2.5])) == 2
+    assert replace(rules, excluded=np.ones((3, 1), bool)).max_cardinality(np.array([2.5])) == 0
 
 
 @pytest.mark.parametrize("rules", [ALONE, GROUPED, COSTLY, LEADING], ids=["alone", "groups", "costs", "required"])

@@ -231,8 +231,11 @@ class SupportRules:
         unknown number. They use the result as the size of working sets only, so that costs need no tolerance here.
         """
         sizes = self.group_sizes[:, 0]
-        cost = np.where(self.required, 0, self.group_costs)[:, 0]
-        order = np.lexsort((-sizes, cost / np.maximum(sizes, 1)))
+        is_usable = sizes > 0
+        sizes, cost = sizes[is_usable], np.where(self.required, 0, self.group_costs)[is_usable, 0]
+        order = np.lexsort((-sizes, cost / sizes))
+        if not order.size:
+            return 0
         return int(np.interp(budget, np.cumsum(cost[order]), np.cumsum(sizes[order]), left=np.max(sizes)))
 
     def select_unit(self, j: int) -> SupportRules:
