@@ -275,10 +275,11 @@ def test_a_bound_on_the_loadings_has_one_start_unless_more_are_asked_for():
         assert ExactCardinality(levels=(5,)).choose_n_starts(operator, is_block) > 1
 
 
-@pytest.mark.parametrize(("cardinality", "share"), [(3, 0.98), (80, 0.94)])
+@pytest.mark.parametrize(("cardinality", "share"), [(3, 0.98), (80, 0.955)])
 def test_many_candidates_or_variables_do_not_leave_the_candidates_out(cardinality, share):
-    starts = {"n_init": 64, "solver": Solver(algorithm="full")}
+    shares, starts = [], {"n_init": 64, "solver": Solver(algorithm="full")}
     for seed in range(4):
         X = sp.random(400, 900, density=0.1, random_state=seed, format="csr").toarray()
         best = max(GPower(1, cardinality=cardinality, **each).fit(X).objective_[0] for each in ({}, starts))
-        assert GPower(1, cardinality=cardinality, n_init=200).fit(X).objective_[0] >= share * best
+        shares.append(GPower(1, cardinality=cardinality, n_init=200).fit(X).objective_[0] / best)
+    assert np.mean(shares) > share  # far above the 0.96 and 0.93 without candidates
