@@ -351,3 +351,15 @@ def test_no_variable_added_dropped_or_swapped_improves_the_end_of_a_local_search
         values = [np.linalg.eigvalsh(S[np.ix_(*[sorted(P)] * 2)])[-1] - gamma * len(P) for P in near]
         assert max(values) <= found.value * (1 + 1e-3)
     assert improved >= 3
+
+
+@pytest.mark.parametrize("shape", [(300, 1500), (150, 3000), (60, 20)])
+def test_the_l1_penalty_with_a_cardinality_finds_the_modules_that_the_cardinality_finds(shape):
+    """Without a level the penalty cannot tell a module from a long column or the first principal component."""
+    ratios = []
+    for seed in range(6):
+        X, _ = hidden(seed, shape, [(7, 0.9)])
+        l0, l1 = (GPower(1, cardinality=7, penalty=penalty, scale=True).fit(X) for penalty in ("l0", "l1"))
+        ratios.append(l1.explained_variance_[0] / l0.explained_variance_[0])
+    assert min(ratios) > 0.9
+    assert np.mean(ratios) > 0.98

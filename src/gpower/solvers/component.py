@@ -367,7 +367,7 @@ def _solve_calibrated(context: StartContext, spec: FitSpec) -> ComponentResult:
     problem = context.problem
     cardinalities = np.asarray(spec.sparsity.levels, int)
     gamma_max = problem.penalty.gamma_max(context.norms, problem.mu)
-    start = _choose_starts(context, spec)[0]
+    start = _choose_calibration_start(context, spec)
     calibrated = calibrate_gamma(problem, gamma_max, cardinalities, start, spec.settings)
     ascent = calibrated.result
     notes: tuple[str, ...] = ()
@@ -380,6 +380,19 @@ def _solve_calibrated(context: StartContext, spec: FitSpec) -> ComponentResult:
     Z = refit_loadings(calibrated.problem, ascent.point, refit, support)
     ends = calibrated.problem.compute_loadings(ascent.point)
     return ComponentResult.from_ascent(Z, calibrated.gamma, ascent.value, ascent, notes=notes, ascent_loadings=ends)
+
+
+def _choose_calibration_start(context: StartContext, spec: FitSpec) -> Point:
+    """Return the best end of ascents for the exact cardinality, at which the search for γ begins; the start of a block.
+
+    Without γ the penalty cannot compare starts. A single start, as that of the user, is returned as it is.
+    """
+    exact = spec.sparsity.start_sparsity
+    problem = replace(context.problem, penalty=exact.make_penalty(np.asarray(spec.mu)))
+    starts = _choose_starts(replace(context, problem=problem), replace(spec, sparsity=exact))
+    if len(starts) == 1 or len(spec.mu) > 1:
+        return starts[0]
+    return select_best_result([ascend(problem, start, spec.settings) for start in starts]).point
 
 
 def _solve_ordinary_pca(operator: Operator, spec: FitSpec) -> ComponentResult:

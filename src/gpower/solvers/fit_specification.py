@@ -44,6 +44,7 @@ from gpower._utils.arrays import Array
 from gpower.feasible_sets import SampleSet, Stiefel
 from gpower.operators.base import Operator
 from gpower.penalties.elementary import Cardinality, L1Ball, NonNegative, Penalty
+from gpower.penalties.grouped import GroupCardinality
 from gpower.problem.deflation import DeflationRule, SchurDeflation
 from gpower.problem.formulation import Problem
 from gpower.solvers.joint.constraints import Constraint
@@ -104,6 +105,11 @@ class SparsitySpec(ABC):
     def has_exchangeable_variables(self) -> bool:
         """Return whether any variable of a component may be exchanged for any other."""
         return False
+
+    @property
+    def start_sparsity(self) -> SparsitySpec:
+        """Return the kind of sparsity by which starts are compared: this one, unless it has no level yet."""
+        return self
 
     def select_unit(self, j: int) -> Self:
         """Return the specification of component j alone, with one level, or none."""
@@ -227,6 +233,14 @@ class CalibratedPenalty(SparsitySpec):
     """Sparsity by a penalty whose γ is sought so that a given number of variables is active."""
 
     has_cardinality_levels = should_calibrate_gamma = True
+
+    @property
+    def start_sparsity(self) -> ExactCardinality:
+        """Return the exact cardinality of the same number of variables, or of groups: γ is not known yet."""
+        rules = self.penalty_family.support_rules
+        family = None if rules is None else GroupCardinality(rules.with_unit_costs(), np.ones(1))
+        exact = ExactCardinality(levels=self.levels, positive=self.positive, sample_set=self.sample_set)
+        return exact if family is None else replace(exact, penalty_family=family)
 
     def compute_gamma(self, norms: Array, mu: Array) -> Array:
         """Return zeros, (m,): γ is not known before the calibration."""

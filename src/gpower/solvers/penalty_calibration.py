@@ -1,4 +1,4 @@
-"""Find γ for a given number of active variables: bisection with warm starts, and a separate bracket for each unit.
+"""Find γ for a given number of active variables: bisection with a separate bracket for each unit.
 
 Terms: a problem has n variables and m units, the components of a block or a single one. γ, (m,), float64 on the host,
 is the absolute level of the penalty of each unit, not a share of the largest useful one. C, (n, m), are the weighted
@@ -65,8 +65,8 @@ def calibrate_gamma(
     cardinalities : ndarray of int of shape (m,)
         Requested number of active variables, or groups, of each unit, at least 1, on the host.
     start : Point
-        Start of the first ascent, whose correlations do not depend on γ; later ascents start at the previous solution,
-        or here again if some unit has no active variable there.
+        Start of the ascents, whose correlations do not depend on γ. Of a block it starts the first one; later ones
+        start at the previous solution, or here again if some unit has no active variable there.
     settings : AscentSettings
         Settings of the ascents.
 
@@ -82,7 +82,8 @@ def calibrate_gamma(
     for _ in range(MAX_BISECTIONS):
         at_gamma = set_problem_gamma(problem, gamma)
         values, _ = at_gamma.penalty.evaluate(previous.C)
-        first = previous if np.all(values > 0) else start  # a unit without active variables would not move
+        # A single unit could leave its support at a small γ and not return; one that is not active would not move.
+        first = previous if gamma.size > 1 and np.all(values > 0) else start
         result = CalibrationResult(at_gamma, gamma, ascend(at_gamma, first, settings))
         previous = result.result.point
         active = result.active_counts

@@ -310,8 +310,9 @@ def _find_candidates(screened: Operator, spec: FitSpec, n_columns: int, max_colu
     the first, which is the best. Duplicates are possible, and the order of the candidates does not matter.
     """
     first = spec.select_unit(int(np.argmax(spec.sparsity.levels)) if spec.cardinalities else 0)
-    norms = first.sparsity.sample_set.compute_max_correlations(screened)
-    problem = first.sparsity.make_problem(screened, norms, np.ones(1))
+    sparsity = first.sparsity.start_sparsity
+    norms = sparsity.sample_set.compute_max_correlations(screened)
+    problem = sparsity.make_problem(screened, norms, np.ones(1))
     penalty = problem.penalty
     working_set_size = COLUMNS_PER_ACTIVE * max(penalty.max_cardinality, MIN_WORKING_SET)
     n_affordable = n_columns // working_set_size
