@@ -278,7 +278,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("rules", "sentence"),
         [
-            ({"groups": np.arange(13)}, "groups has 13 labels, but there are 12 variables"),
+            ({"groups": np.arange(13)}, "groups has 13 entries, but there are 12 variables"),
             ({"groups": {12: "a"}}, "groups names column 12, and there are 12 variables, counted from 0"),
             (
                 {"groups": {"gene99": "a"}},
@@ -295,15 +295,15 @@ class TestRefused:
             ({"include": [[1], [2], [3]]}, "include has 3 lists, but n_components=2"),
             ({"include": [1, [2]]}, "include mixes variables and lists of them"),
             ({"include": 1.5}, "include=1.5: names or column numbers"),
-            ({"include": [1], "l1_bound": 2}, "include does not go together with l1_bound"),
+            ({"include": [1], "l1_bound": 2}, "include excludes l1_bound=2: leave one"),
             ({"exclude": range(12)}, "exclude names all 12 variables"),
             ({"exclude": range(10)}, "cardinality=3, and exclude leaves 2 variables"),
             ({"penalty_weights": np.full(12, 2.0), "cardinality": 3}, "penalty_weights has no effect on a cardinality"),
-            ({"groups": GROUPS, "constraint": "orthogonal"}, "groups does not go together with constraint="),
+            ({"groups": GROUPS, "constraint": "orthogonal"}, "groups excludes constraint=.orthogonal."),
             ({"groups": GROUPS, "cardinality": 7}, "a component uses between 1 and 6 groups"),
-            ({"penalty_weights": -np.ones(12)}, "penalty_weights holds -1 for 0; weights are finite"),
-            ({"penalty_weights": ["a"] * 12}, "penalty_weights holds nan for 0"),
-            ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2 for 1"),
+            ({"penalty_weights": -np.ones(12)}, "penalty_weights holds -1.0 for 0; weights are finite"),
+            ({"penalty_weights": ["a"] * 12}, "penalty_weights holds 'a' for 0"),
+            ({"penalty_weights": {1: -2.0}}, "penalty_weights holds -2.0 for 1"),
             (
                 {"penalty_weights": {99: 2.0}, "groups": GROUPS},
                 "penalty_weights names column 99, and there are 12 variables, counted from 0; no group has this label",
@@ -315,7 +315,10 @@ class TestRefused:
             ({"penalty_weights": np.ones(5)}, "penalty_weights has 5 entries, but there are 12 variables"),
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
-            ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, "budget works with penalty='l0'"),
+            (
+                {"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)},
+                r"budget=3 excludes penalty=.l1.: a budget replaces the penalty; use gamma",
+            ),
             ({"budget": 3}, "budget is the largest total cost of a component's variables; give penalty_weights"),
             ({"budget": 3, "gamma": 0.1}, "gamma and budget are set together"),
             ({"budget": 1, "penalty_weights": np.arange(12) + 2.0}, "budget=1.0 pays for nothing: .* costs 2"),
@@ -342,7 +345,7 @@ class TestRefused:
             (
                 make_table(),
                 {"penalty": Cardinality(np.array([2])), "exclude": [1], "cardinality": None},
-                "exclude does not go together with a penalty of your own",
+                "exclude excludes penalty=.*Cardinality",
             ),
         ],
     )

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import difflib
 import reprlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -111,10 +111,7 @@ class VariableRules:
         `params` contains parameters by name, of which the rules are read as the user gave them, and not checked yet;
         those that are missing are None. `names`, (n,), are the names of the variables, if they have any.
         """
-        rules = {name: params.get(name) for name in VARIABLE_RULE_NAMES}
-        for name in ("groups", "penalty_weights"):
-            rules[name] = _convert_series_to_dict(rules[name], name)
-        return cls(n, m, names, **rules)
+        return cls(n, m, names, **{name: params.get(name) for name in VARIABLE_RULE_NAMES})
 
     @property
     def active_params(self) -> list[str]:
@@ -166,10 +163,9 @@ class VariableRules:
         A variable without a label is a group of its own. Not valid are labels that cannot be hashed, groups that leave
         all variables without a label, and a single group of several variables.
         """
-        given = self._read_labels()
         indices, labels = np.zeros(self.n_features, np.intp), list[Any]()
         number_by_label: dict[Any, int] = {}
-        for j, label in enumerate(given):
+        for j, label in enumerate(self._read_labels()):
             if not isinstance(label, Hashable):
                 raise ValueError(
                     f"groups has {reprlib.repr(label)} for variable {self.format_variable(j)}; a label is a name or a "
@@ -180,7 +176,7 @@ class VariableRules:
             indices[j] = len(labels) if is_missing else number_by_label.setdefault(label, len(labels))
             if indices[j] == len(labels):
                 labels.append(None if is_missing else label)
-        if self.groups is not None and len(self.groups) and self.n_features and not number_by_label:
+        if self.groups is not None and len(self.groups) and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
             raise ValueError(
@@ -192,25 +188,34 @@ class VariableRules:
     def _read_labels(self) -> list[Any]:
         """Return one label per variable, not checked; None for those that a dictionary does not name.
 
-        If a dictionary names a variable twice, by name and column, the last entry counts. Raise ValueError if `groups`
-        is neither a list of n entries nor a dictionary of known variables.
+        If a dictionary names a variable twice, by name and column, the last entry counts.
         """
-        labels: list[Any] = [None] * self.n_features
-        if isinstance(self.groups, Mapping):
-            for variable, label in self.groups.items():
-                labels[self.locate_variable(variable, "groups")] = label
-        elif self.groups is not None:
-            if not is_sequence(self.groups):
-                raise ValueError(
-                    f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
-                )
-            labels = to_python_list(self.groups)
-            if len(labels) != self.n_features:
-                raise ValueError(
-                    f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, "
-                    "or a dictionary by name."
-                )
-        return labels
+        given = {} if self.groups is None else self._read_by_variable("groups", "label")
+        if isinstance(given, Mapping):
+            label_by_column = {self.locate_variable(each, "groups"): label for each, label in given.items()}
+            return [label_by_column.get(j) for j in range(self.n_features)]
+        return given
+
+    def _read_by_variable(self, parameter: str, what: str) -> Mapping[Any, Any] | list[Any]:
+        """Return a parameter that has an entry per variable, as a dictionary or as a list in the order of the columns.
+
+        `what` says in the message what an entry is. Entries and keys are not checked. Raise ValueError if the parameter
+        is neither a dictionary nor a list of n entries.
+        """
+        given = _convert_series_to_dict(getattr(self, parameter), parameter)
+        if isinstance(given, Mapping):
+            return given
+        if not is_sequence(given):
+            raise ValueError(
+                f"{format_param(parameter, given)}: one {what} per variable is needed, or a dictionary by name."
+            )
+        entries = to_python_list(given)
+        if len(entries) != self.n_features:
+            raise ValueError(
+                f"{format_param(parameter)} has {len(entries)} entries, but there are {self.n_features} variables; "
+                "give one for each, or a dictionary by name."
+            )
+        return entries
 
     @property
     def group_indices(self) -> Array | None:
@@ -321,14 +326,15 @@ class VariableRules:
         Raise ValueError if a weight is negative or not a finite number, or if all that count are zero: those of named
         groups, and those of the variables of the other groups.
         """
-        given = self.penalty_weights
-        if given is None:
+        if self.penalty_weights is None:
             return None
+        given = self._read_by_variable("penalty_weights", "non-negative number")
         weights = PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
         if isinstance(given, Mapping):
             self._assign_weights_by_name(given, weights)
         else:
-            weights.variables[:] = self._read_weights_in_order(given)
+            for j, value in enumerate(given):
+                weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
         is_named = np.isfinite(weights.groups)
         if not (weights.variables[~is_named[self.variable_groups.indices]].any() or weights.groups[is_named].any()):
             raise ValueError(
@@ -336,27 +342,6 @@ class VariableRules:
                 "positive."
             )
         return None if np.all(weights.variables == 1) and not is_named.any() else weights
-
-    def _read_weights_in_order(self, given: Any) -> Array:
-        """Return the weights of all variables, (n,) in float64, given in the order of the columns.
-
-        Raise ValueError unless `given` is an iterable of n finite, non-negative numbers; bool and text are none. The
-        result may be the array `given` itself.
-        """
-        try:
-            is_vector = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "fiu"
-            weights = np.asarray(given if is_vector else [_to_float_or_nan(value) for value in given], np.float64)
-        except TypeError:
-            needed = "one non-negative number per variable is needed, or a dictionary by name"
-            raise ValueError(f"{format_param('penalty_weights', given)}: {needed}.") from None
-        if weights.size != self.n_features:
-            raise ValueError(
-                f"{format_param('penalty_weights')} has {weights.size} entries, but there are {self.n_features} "
-                "variables; give one for each."
-            )
-        for j in np.flatnonzero(~((weights >= 0) & (weights < np.inf)))[:1]:
-            _check_penalty_weight(weights[j], self.format_variable(int(j)))
-        return weights
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
         """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence.
@@ -376,10 +361,10 @@ class VariableRules:
             g = group_by_label.get(key)
             if g is None:
                 j = self.locate_variable(key, "penalty_weights")
-                weights.variables[j] = _check_penalty_weight(value, self.format_variable(j))
+                weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
             else:
                 owner = weights.variables if self.group_indices is None else weights.groups
-                owner[g] = _check_penalty_weight(value, self.format_group(g))
+                owner[g] = _check_penalty_weight(value, g, self.format_group)
         both = np.flatnonzero((weights.variables != 1) & np.isfinite(weights.groups[indices]))
         if both.size:
             name, label = self.format_variable(int(both[0])), self.format_group(int(indices[both[0]]))
@@ -511,20 +496,14 @@ def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
     return masks
 
 
-def _to_float_or_nan(value: Any) -> float:
-    """Return a real number, also of NumPy, as a float, and NaN for anything else, a bool included."""
-    return float(value) if is_number(value, Real) else float("nan")
-
-
-def _check_penalty_weight(value: Any, owner: str) -> float:
+def _check_penalty_weight(value: Any, i: int, format_owner: Callable[[int], str]) -> float:
     """Return a weight as a float; raise ValueError unless it is finite and not negative.
 
-    `owner` names its variable or group in the message.
+    ``format_owner(i)`` names its variable or group in the message.
     """
-    weight = _to_float_or_nan(value)
-    if not 0 <= weight < float("inf"):
+    if not is_number(value, Real) or not 0 <= value < float("inf"):
         raise ValueError(
-            f"{format_param('penalty_weights')} holds {weight:g} for {owner}; weights are finite numbers, none "
-            "negative, and zero is free."
+            f"{format_param('penalty_weights')} holds {reprlib.repr(value)} for {format_owner(i)}; weights are finite "
+            "numbers, none negative, and zero is free."
         )
-    return weight
+    return float(value)
