@@ -30,7 +30,7 @@ BAD_PARAMETERS = [
     ({"l1_bound": 0.5}, "l1_bound=0.5: a finite number of at least 1"),
     ({"l1_bound": 2, "method": "block"}, "l1_bound=2 excludes method='block': .* one unit at a time; use method='defl"),
     ({"penalty": "l2"}, "penalty='l2' is not known; use one of 'l0', 'l1'"),
-    ({"solver": "fast"}, "solver='fast' is not known; use one of 'auto', 'paper', or gpower.Solver"),
+    ({"solver": "fast"}, "solver='fast' is not known; use 'auto', 'paper', or gpower.Solver"),
     ({"solver": Solver("direct")}, "algorithm='direct' is not known; use one of 'auto', 'working_set', 'full'"),
     ({"solver": Solver(callback="print")}, "callback='print': a function"),
     ({"deflation": "hotelling"}, "deflation='hotelling' is not known; use one of 'projection', 'orthogonalized', 'sch"),
@@ -111,7 +111,7 @@ START = Solver(init=np.ones((6, 2)))
 @pytest.mark.parametrize(
     ("matrix", "solver", "weight", "message"),
     [
-        (X, "auto", None, r"needs a square matrix of variables × variables, got shape \(12, 6\)"),
+        (X, "auto", None, r"A covariance is a square matrix, not of shape \(12, 6\)"),
         (S + np.eye(6, k=2), "auto", None, r"not symmetric: entry \(0, 2\) is"),
         (S - 2 * np.eye(6), "auto", None, "not positive semidefinite: its smallest eigenvalue is -"),
         (sp.csr_array(S), "auto", None, "takes a dense matrix"),
@@ -136,7 +136,7 @@ def test_a_wrong_number_of_scores_is_refused():
         (-np.ones(12), "non-negative"),
         (np.zeros(12), "not all zero"),
         ([np.nan] * 12, "finite"),
-        (["a"] * 12, "does not hold numbers; give one non-negative number"),
+        (["a"] * 12, "does not hold a number per sample"),
         (np.full(12, 1e300), "sample_weight sums to .*; multiply the weights by a constant"),
         (np.full(12, 1e-300), "sample_weight sums to .*; multiply the weights by a constant"),
     ],

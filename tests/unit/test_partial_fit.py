@@ -127,7 +127,7 @@ class TestErrors:
 
     def test_too_many_variables_are_refused(self):
         with pytest.raises(
-            ValueError, match=rf"n_features={MAX_STREAM_FEATURES + 1} are more than {MAX_STREAM_FEATURES}; fit a file"
+            ValueError, match=rf"are more than {MAX_STREAM_FEATURES}; fit a file"
         ):
             GPower(1).partial_fit(np.zeros((2, MAX_STREAM_FEATURES + 1)))
 

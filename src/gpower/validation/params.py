@@ -63,7 +63,7 @@ DEFAULT_CARDINALITY, VARIABLES_PER_SELECTED = 10, 3
 #: Fraction of the largest useful γ if no level is given with the ℓ1 penalty or with weights of the variables.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
-#: The solver of ``solver="auto"``, made once, as its options cannot be assigned.
+#: The solver of ``solver="auto"``, made once; it must not be changed.
 DEFAULT_SOLVER = Solver()
 #: How ``solver="paper"`` fills in the loadings of a support, by penalty: the paper refits ℓ1 solutions only.
 PAPER_REFITS = {"l0": None, "l1": "norms"}
@@ -170,8 +170,7 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     m = check_int(params["n_components"], "n_components", 1)
     if m > shape[1]:
         raise ValueError(
-            f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}; "
-            f"ask for at most {shape[1]}."
+            f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}."
         )
     for values, options in ((params, ESTIMATOR_OPTIONS), (vars(solver), SOLVER_OPTIONS)):
         for name, allowed in options.items():
@@ -185,10 +184,10 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
         rules = rules if rules.active_params or params["budget"] is not None else None
     active_rules = [] if rules is None else rules.active_params
     _check_conflicts(params | {name: None for name in VARIABLE_RULE_NAMES if name not in active_rules})
-    if params["method"] == "block" and m > shape[0]:
+    p = shape[0]
+    if params["method"] == "block" and m > p:
         raise ValueError(
-            f"A block of {format_param('n_components', m)} orthonormal units does not fit into n_samples={shape[0]}; "
-            f"ask for at most {shape[0]}, or use {format_param('method', 'deflation')}."
+            f"A block of {format_param('n_components', m)} does not fit into n_samples={p}; ask for at most {p}."
         )
     sparsity = _build_sparsity_spec(params, shape[1], m, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
@@ -197,7 +196,7 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
         mu=_expand_numbers(1.0 if params["mu"] is None else params["mu"], "mu", m),
         is_block=params["method"] == "block",
         n_init=None if is_auto else check_int(params["n_init"], "n_init", 1),
-        start=_build_start(solver.init, shape[0], m, params["covariance"] is not None),
+        start=_build_start(solver.init, p, m, params["covariance"] is not None),
         refit=REFITS_BY_NAME[solver.refit],
         local_search=bool(solver.local_search),
         deflation=DEFLATION_RULES[params["deflation"]],
@@ -225,9 +224,7 @@ def make_solver(solver: Any) -> Solver:
         return DEFAULT_SOLVER
     if isinstance(solver, str) and solver == "paper":
         raise ValueError(f"{format_param('solver', solver)} has no options to set; use gpower.Solver(...).")
-    raise ValueError(
-        f"{format_param('solver', solver)} is not known; use one of 'auto', 'paper', or gpower.Solver(...)."
-    )
+    raise ValueError(f"{format_param('solver', solver)} is not known; use 'auto', 'paper', or gpower.Solver(...).")
 
 
 def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,10 +270,7 @@ def _check_conflicts(params: Mapping[str, Any]) -> None:
             reason = reason.format(disjoint=format_param("constraint", "disjoint"), **remedies)
             raise ValueError(f"{shown} excludes {format_param(other, params[other])}: {reason}.")
     if params["penalty_weights"] is not None and params["cardinality"] is not None and params["penalty"] == "l0":
-        raise ValueError(
-            f"{format_param('penalty_weights')} has no effect on a cardinality, which counts variables; give "
-            "budget=, the largest sum of the weights, or gamma."
-        )
+        raise ValueError(f"{format_param('penalty_weights')} has no effect on a cardinality; give a budget, or gamma.")
 
 
 def _has(value: Any, setting: Any) -> bool:
@@ -405,8 +399,7 @@ def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, co
     """
     if params["penalty_weights"] is None:
         raise ValueError(
-            f"budget is the largest total cost of a component's variables; give {format_param('penalty_weights')}, "
-            "the cost of each variable."
+            f"budget limits the sum of the costs of variables; give them as {format_param('penalty_weights')}."
         )
     m, n = rules.n_components, rules.n_features
     levels = _expand_numbers(params["budget"], "budget", m)

@@ -180,8 +180,7 @@ class VariableRules:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
             raise ValueError(
-                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}, which leaves nothing to "
-                "choose; give several groups, or None."
+                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give several."
             )
         return VariableGroups(indices, labels)
 
@@ -305,9 +304,7 @@ class VariableRules:
         entries = to_python_list(given)
         n_nested = sum(map(is_sequence, entries))
         if 0 < n_nested < len(entries):
-            raise ValueError(
-                f"{parameter} mixes variables and lists of them; give one list, or one for each component."
-            )
+            raise ValueError(f"{parameter} mixes variables and lists; give one list, or one for each component.")
         if n_nested and len(entries) != self.n_components:
             raise ValueError(
                 f"{parameter} has {len(entries)} lists, but {format_param('n_components', self.n_components)}; give "
@@ -337,10 +334,7 @@ class VariableRules:
                 weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
         is_named = np.isfinite(weights.groups)
         if not (weights.variables[~is_named[self.variable_groups.indices]].any() or weights.groups[is_named].any()):
-            raise ValueError(
-                f"{format_param('penalty_weights')} are all zero, so that nothing is sparse; give some that are "
-                "positive."
-            )
+            raise ValueError(f"{format_param('penalty_weights')} are all zero; give some that are positive.")
         return None if np.all(weights.variables == 1) and not is_named.any() else weights
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
@@ -390,10 +384,7 @@ class VariableRules:
             both = np.intersect1d(include, exclude)
             if both.size:
                 names = format_names([self.format_variable(int(j)) for j in both])
-                raise ValueError(
-                    f"{names} {'is' if both.size == 1 else 'are'} in include and in exclude; keep each variable in one "
-                    "of the two."
-                )
+                raise ValueError(f"include and exclude both name {names}; keep each variable in one of them.")
             if exclude.size == self.n_features:
                 raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
         indices = self.variable_groups.indices
