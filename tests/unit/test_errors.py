@@ -1,6 +1,7 @@
 """Errors name the problem, the value seen and the remedy."""
 
 from datetime import datetime
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -87,16 +88,6 @@ def test_missing_values_name_the_column_of_a_frame(frame):
         GPower().fit(frame({"v0": X[:, 0], "v1": np.where(np.arange(12) == 3, np.nan, X[:, 1])}))
 
 
-def test_containers_without_a_matrix_are_refused_with_a_remedy():
-    class AnnDataLike:
-        obs = var = X = None
-
-    with pytest.raises(TypeError, match=r"pass its matrix, adata\.X"):
-        GPower().fit(AnnDataLike())
-    with pytest.raises(TypeError, match=r"pass X\.collect\(\)"):
-        GPower().fit(pl.DataFrame(X).lazy())
-
-
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 @pytest.mark.parametrize("column", [["a", "b"], [datetime(2020, 1, 1), datetime(2020, 1, 2)]], ids=["text", "dates"])
 def test_columns_of_text_and_dates_are_named(frame, column):
@@ -136,7 +127,7 @@ def test_a_wrong_number_of_scores_is_refused():
         (-np.ones(12), "non-negative"),
         (np.zeros(12), "not all zero"),
         ([np.nan] * 12, "finite"),
-        (["a"] * 12, "does not hold a number per sample"),
+        (["a"] * 12, "does not hold numbers; give one per sample"),
         (np.full(12, 1e300), "sample_weight sums to .*; multiply the weights by a constant"),
         (np.full(12, 1e-300), "sample_weight sums to .*; multiply the weights by a constant"),
     ],
@@ -172,6 +163,8 @@ def test_a_path_of_a_text_table_names_its_reader(tmp_path):
         (X + 1j, r"^Complex data not supported: give real numbers, such as X.real or .*\.$"),
         ({"a": [1.0, 2.0]}, "X is not a table of numbers .*dict"),
         (np.zeros(4, [("a", "f8"), ("b", "f8")]), "X is not a table of numbers"),
+        (SimpleNamespace(obs=None, var=None, X=None), r"pass its matrix, adata\.X"),
+        (pl.DataFrame(X).lazy(), r"pass X\.collect\(\)"),
     ],
 )
 def test_objects_that_are_not_numeric_tables_are_refused(bad, message):

@@ -338,23 +338,21 @@ def test_variables_of_far_larger_scale_that_make_up_components_are_named_with_th
             function(wine)
 
 
-def test_a_variable_of_another_scale_among_similar_ones_is_to_be_left_out():
-    X = np.random.default_rng(0).standard_normal((50, 12)) * np.where(np.arange(12) == 7, 1000, 1)
-    with pytest.warns(ScaleWarning, match=r"The scales of the other variables are similar.*leave them out\.$"):
-        GPower(1, cardinality=3).fit(X)
+NOISE = np.random.default_rng(0).standard_normal((50, 12))
+TWINS = np.column_stack([NOISE[:, 0], NOISE[:, 0] + 0.1 * NOISE[:, 1], NOISE[:, 2:6] / 1000])
 
 
-def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_warning():
-    X = np.random.default_rng(0).standard_normal((50, 6))
-    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
-    X[:, :2] *= 1000  # neither variable alone has nearly all of the loadings
-    with pytest.warns(ScaleWarning, match=r"column 1 \(1,\d\d\d times\), column 0 \(1,\d\d\d times\)"):
-        GPower(1, cardinality=3).fit(X)
-
-
-def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix():
-    with pytest.warns(ScaleWarning, match="give the correlation matrix"):
-        GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5)
+@pytest.mark.parametrize(
+    ("X", "covariance", "message"),
+    [
+        (NOISE * np.where(np.arange(12) == 7, 1000, 1), None, "other variables are similar.*leave them out"),
+        (TWINS, None, r"column 1 \(941 times\), column 0 \(937"),  # neither alone has nearly all of the loadings
+        (np.diag([399.0, 0.5, 0.5]) + 0.5, "precomputed", "give the correlation matrix"),
+    ],
+)
+def test_the_remedy_for_variables_of_another_scale_depends_on_the_others(X, covariance, message):
+    with pytest.warns(ScaleWarning, match=message):
+        GPower(1, cardinality=3, covariance=covariance).fit(X)
 
 
 def test_a_text_column_that_the_model_does_not_know_is_explained():

@@ -137,13 +137,17 @@ class Checkpoint:
     def restore(self, header: ModelHeader, arrays: dict[str, Array], rng: np.random.RandomState) -> SolverState:
         """Return the state of an earlier fit of the same problem from its file, and restore `rng`."""
         check_header_fields(self.path, header, {"fingerprint": str, "notes": list, "settled": int, "generator": list})
-        shapes = {"mean": "n", "probe": "qq", "generator": "s", "columns": "c"}
-        check_array_shapes(self.path, arrays, shapes)
-        if header["fingerprint"] != self.fingerprint or not self._is_same_data(arrays):
-            raise ValueError(
-                f"{str(self.path)!r} is a checkpoint of other data or other parameters; give another path, or "
-                "resume=False to start anew."
-            )
+        other_fit = ValueError(
+            f"{str(self.path)!r} is a checkpoint of other data or other parameters; give another path, or "
+            "resume=False to start anew."
+        )
+        if header["fingerprint"] != self.fingerprint:  # which is also that of other shapes
+            raise other_fit
+        own = {"own mean": np.asarray(self.moments.mean), "own probe": self.probe}
+        shapes = {"mean": "n", "own mean": "n", "probe": "qq", "own probe": "qq", "generator": "s", "columns": "c"}
+        check_array_shapes(self.path, arrays | own, shapes)
+        if not self._is_same_data(arrays["mean"], arrays["probe"]):
+            raise other_fit
         with convert_read_errors(
             lambda what: ModelFileError(f"{str(self.path)!r} is damaged: it is not a checkpoint ({what}).")
         ):
@@ -161,11 +165,8 @@ class Checkpoint:
             raise ValueError(f"component {i + 1} has loadings that are not numbers between −1 and 1")
         return ComponentResult(**result_arrays, notes=tuple(map(str, notes)), ascent_loadings=arrays.get(f"{i}:end"))
 
-    def _is_same_data(self, arrays: Mapping[str, Array]) -> bool:
+    def _is_same_data(self, mean: Array, probe: Array) -> bool:
         """Return whether means and probe of a file are those of this fit's data, up to rounding."""
-        mean, probe = arrays["mean"], arrays["probe"]
-        if mean.shape != np.shape(self.moments.mean) or probe.shape != self.probe.shape:
-            return False
         spread = np.asarray(self.moments.column_norms) * np.asarray(self.moments.scale)
         mean_tolerance = SAME_DATA_TOLERANCE * (np.abs(self.moments.mean) + spread)
         probe_tolerance = max(SAME_DATA_TOLERANCE, 1e3 * self.probe_tolerance) * float(np.trace(self.probe))

@@ -49,8 +49,6 @@ def sparse_pca(
     random_state: int | None = 0,
     copy: bool = False,
     return_model: bool = False,
-    batch_key: str | None = None,
-    covariates: str | Sequence[str] = (),
     **options: Any,
 ) -> AnnData | GPower | None:
     """Find sparse principal components of the cells, each of a few genes, and store them in the AnnData object.
@@ -80,12 +78,10 @@ def sparse_pca(
         Work on a copy of the object in memory and return it.
     return_model : bool, default=False
         Return the fitted model, whose variables are the genes used.
-    batch_key : str, optional
-        Column of ``adata.obs``, such as "sample": the cells of each sample are centred by themselves.
-    covariates : str or sequence of str, optional
-        Columns of ``adata.obs``, such as "pct_counts_mt", whose linear effect is removed; a sparse matrix stays sparse.
     **options
-        Further parameters of `GPower`.
+        Further parameters of `GPower`. With ``batch_key="sample"`` the cells of each sample, a column of ``adata.obs``,
+        are centred by themselves, and with ``covariates=["pct_counts_mt"]`` the linear effect of such columns is
+        removed; a sparse matrix stays sparse.
 
     Returns
     -------
@@ -106,6 +102,7 @@ def sparse_pca(
     ((50, 2), array([5, 5]))
     """
     _check_anndata(adata)
+    batch_key, covariates = options.pop("batch_key", None), options.pop("covariates", None) or ()
     names = [covariates] if isinstance(covariates, str) else list(covariates)
     if copy and return_model:
         raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")

@@ -343,7 +343,9 @@ def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> 
     try:
         w = np.ma.filled(np.ma.asarray(sample_weight).astype(np.float64), np.nan)
     except (TypeError, ValueError):
-        raise ValueError(f"sample_weight={reprlib.repr(sample_weight)} does not hold a number per sample.") from None
+        raise ValueError(
+            f"sample_weight={reprlib.repr(sample_weight)} does not hold numbers; give one per sample."
+        ) from None
     if w.ndim == 0:
         w = np.full(n_samples, float(w))
     if w.shape != (n_samples,):

@@ -120,7 +120,7 @@ class VariableRules:
             "groups": self.group_indices is not None,
             "include": any(part.size for part in self.included_columns),
             "exclude": any(part.size for part in self.excluded_columns),
-            "penalty_weights": self.weights is not None,
+            "penalty_weights": bool(np.any(self.weights.variables != 1) or np.isfinite(self.weights.groups).any()),
         }
         return [name for name, active in has_effect.items() if active]
 
@@ -317,25 +317,18 @@ class VariableRules:
         return columns if n_nested else columns * self.n_components
 
     @cached_property
-    def weights(self) -> PenaltyWeights | None:
-        """Return the weights of the variables and of the groups; None if all variables have one and no group is named.
-
-        Raise ValueError if a weight is negative or not a finite number, or if all that count are zero: those of named
-        groups, and those of the variables of the other groups.
-        """
-        if self.penalty_weights is None:
-            return None
-        given = self._read_by_variable("penalty_weights", "non-negative number")
+    def weights(self) -> PenaltyWeights:
+        """Return the weights of the variables and of the groups; raise ValueError unless all are finite and ≥ 0."""
         weights = PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        if self.penalty_weights is None:
+            return weights
+        given = self._read_by_variable("penalty_weights", "non-negative number")
         if isinstance(given, Mapping):
             self._assign_weights_by_name(given, weights)
         else:
             for j, value in enumerate(given):
                 weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
-        is_named = np.isfinite(weights.groups)
-        if not (weights.variables[~is_named[self.variable_groups.indices]].any() or weights.groups[is_named].any()):
-            raise ValueError(f"{format_param('penalty_weights')} are all zero; give some that are positive.")
-        return None if np.all(weights.variables == 1) and not is_named.any() else weights
+        return weights
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
         """Fill in weights by label of a group, or by name or column of a variable; a label takes precedence.
@@ -391,6 +384,8 @@ class VariableRules:
         excluded = _build_component_masks(self.excluded_columns, self.n_features)
         required = _build_component_masks([indices[part] for part in self.included_columns], self.n_groups)
         costs = None if sum_weights is None else self._compute_group_costs(excluded, sum_weights)
+        if costs is not None and not costs.any():
+            raise ValueError(f"{format_param('penalty_weights')} are all zero; give some that are positive.")
         return SupportRules.from_groups(indices, costs, required, excluded)
 
     def _compute_group_costs(self, excluded: Array, sum_weights: bool) -> Array:
@@ -400,7 +395,7 @@ class VariableRules:
         The cost is the sum of these weights with `sum_weights`, otherwise the root of the sum of their squares; zero if
         all are excluded. A weight that is given to a group by its label is its cost. The result is in float64.
         """
-        weights = self.weights or PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        weights = self.weights
         allowed = np.where(excluded, 0.0, weights.variables[:, None])
         addends = allowed if sum_weights else allowed**2
         indices = self.variable_groups.indices
