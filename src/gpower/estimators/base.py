@@ -65,19 +65,7 @@ class SparsePCAEstimator(
 ):
     """A sparse-PCA model, whatever method finds its loadings: transform, invert, score, save, load."""
 
-    components_: Array
-    cardinality_: Array
-    cardinality_choice_: str
-    covariates_coef_: Array
-    covariates_mean_: Array
-    covariates_levels_: Array
-    n_passes_: float
-    mean_: Array
-    scale_: Array
     notes_: Array
-    overlap_: Array
-    loading_correlation_: Array
-    score_correlation_: Array
     #: Parameter that leaves no variable active if it is too large; None for a method without one.
     _sparsity_param: ClassVar[str | None] = "gamma"
     #: Whether the class itself explains why a component has fewer variables than requested.

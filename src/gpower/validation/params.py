@@ -131,20 +131,8 @@ CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
     ("scale", True, "covariance", "precomputed", "the matrix is used unchanged; pass the correlation matrix instead"),
     ("l1_bound", _is_given, "method", "block", "it works on one unit at a time; use {deflation}, or gamma"),
     ("mu", _is_given, "method", "deflation", "it weighs the units of a block; use {block}"),
-    (
-        "cardinality",
-        _is_variance_share,
-        "method",
-        "block",
-        "a block has no steps that explain a share; use {deflation}",
-    ),
-    (
-        "cardinality",
-        _is_variance_share,
-        "constraint",
-        _is_given,
-        "no step explains a share; fit without it first",
-    ),
+    ("cardinality", _is_variance_share, "method", "block", "a share is explained by steps; use {deflation}"),
+    ("cardinality", _is_variance_share, "constraint", _is_given, "a share is explained by steps; fit without it first"),
     ("positive", True, "constraint", "orthogonal", "such loadings have no common variables; use {disjoint}"),
     ("positive", True, "constraint", "uncorrelated", "non-negative components can only be disjoint; use {disjoint}"),
     ("budget", _is_given, "penalty", "l1", "a budget replaces the penalty; use gamma with weights instead"),
@@ -168,28 +156,23 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     params = resolve_solver(params)
     solver: Solver = params["solver"]
     m = check_int(params["n_components"], "n_components", 1)
-    if m > shape[1]:
-        raise ValueError(
-            f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}."
-        )
+    p, n = shape
+    if m > n:
+        raise ValueError(f"{format_param('n_components', m)} is more than the number of variables, n_features={n}.")
     for values, options in ((params, ESTIMATOR_OPTIONS), (vars(solver), SOLVER_OPTIONS)):
         for name, allowed in options.items():
             check_option(values[name], name, allowed)
     if solver.callback is not None and not callable(solver.callback):
         raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
-    _check_penalty(params["penalty"], (shape[1], m if params["method"] == "block" else 1))
-    rules = None
-    if any(params[name] is not None for name in (*VARIABLE_RULE_NAMES, "budget")):
-        rules = VariableRules.from_params(params, shape[1], m, names)
-        rules = rules if rules.active_params or params["budget"] is not None else None
-    active_rules = [] if rules is None else rules.active_params
-    _check_conflicts(params | {name: None for name in VARIABLE_RULE_NAMES if name not in active_rules})
-    p = shape[0]
+    _check_penalty(params["penalty"], (n, m if params["method"] == "block" else 1))
+    rules = VariableRules.from_params(params, n, m, names)
+    inactive = set(VARIABLE_RULE_NAMES) - set(rules.active_params)
+    _check_conflicts(params | dict.fromkeys(inactive))
     if params["method"] == "block" and m > p:
         raise ValueError(
             f"A block of {format_param('n_components', m)} does not fit into n_samples={p}; ask for at most {p}."
         )
-    sparsity = _build_sparsity_spec(params, shape[1], m, rules)
+    sparsity = _build_sparsity_spec(params, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
         sparsity=sparsity,
@@ -303,38 +286,35 @@ def _check_penalty(penalty: Any, shape: tuple[int, int]) -> None:
         )
 
 
-def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None) -> SparsitySpec:
-    """Return the kind of sparsity of m components of n variables and its levels; raise if parameters are not valid.
+def _build_sparsity_spec(params: Mapping[str, Any], rules: VariableRules) -> SparsitySpec:
+    """Return the kind of sparsity of the components and its levels; raise ValueError if parameters are not valid.
 
-    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity.
-    `rules` are those of the same n variables and m components, None if neither they nor a budget have an effect. Levels
-    are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component.
-    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own. Without a
-    level the cardinality is `choose_default_cardinality`, or γ is `DEFAULT_GAMMA` if the penalty is ℓ1 or variables
-    have weights. With rules, supports and costs are those of the rules: weights enter γ as roots of sums of squares,
-    and a cardinality counts groups. The error is a ValueError.
+    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity, and
+    `rules` are those of them, for n variables and m components. Levels are cardinalities, fractions of the largest
+    useful γ, ℓ1 bounds, budgets or shares of variance, one per component. The penalty of the result is a family, whose
+    level the solver sets; only a `CustomPenalty` has its own. Without a level the cardinality is
+    `choose_default_cardinality`, or γ is `DEFAULT_GAMMA` if the penalty is ℓ1 or variables have weights. Supports and
+    costs are those of the rules: weights enter γ as roots of sums of squares, and a cardinality counts groups.
     """
+    n, m = rules.n_features, rules.n_components
     sample_set = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": sample_set}
     if params["budget"] is not None:
-        assert rules is not None  # as a budget needs them
         return _build_budgeted_sparsity(params, rules, common)
     if params["l1_bound"] is not None:
         return L1BoundSpec(levels=_expand_numbers(params["l1_bound"], "l1_bound", m), **common)
     cardinality = params["cardinality"]
     if has_default_cardinality(params):
-        cardinality = choose_default_cardinality(*((1, n) if rules is None else rules.cardinality_range))
+        cardinality = choose_default_cardinality(*rules.cardinality_range)
     if _is_variance_share(cardinality):
         shares = tuple(float(s) for s in expand_per_component(cardinality, "cardinality", m))
-        smallest = 1 if rules is None else rules.cardinality_range[0]
-        inner = _build_sparsity_spec({**params, "cardinality": smallest}, n, m, rules)
+        inner = _build_sparsity_spec({**params, "cardinality": rules.cardinality_range[0]}, rules)
         return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **common)
     family = _choose_penalty_family(params["penalty"], rules)
     if cardinality is not None:
-        has_groups = rules is not None and rules.group_indices is not None
-        levels = _expand_cardinalities(cardinality, m, n if rules is None else rules.n_groups, has_groups)
-        counting_rules = None if rules is None else rules.build_support_rules()  # every group costs one
-        if rules is not None and counting_rules is not None:
+        levels = _expand_cardinalities(cardinality, m, rules.n_groups, rules.n_groups < n)
+        counting_rules = rules.build_support_rules()  # every group costs one
+        if counting_rules is not None:
             rules.check_levels(counting_rules, levels, "cardinality")
         if params["penalty"] == "l1":
             return CalibratedPenalty(penalty_family=family, levels=levels, **common)
@@ -351,12 +331,12 @@ def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: Varia
     return PenaltyLevel(penalty_family=family, levels=_expand_numbers(gamma, "gamma", m), **common)
 
 
-def _choose_penalty_family(penalty: str | Penalty, rules: VariableRules | None) -> Penalty:
-    """Return the penalty that a checked parameter stands for, with active rules on the variables, or none.
+def _choose_penalty_family(penalty: str | Penalty, rules: VariableRules) -> Penalty:
+    """Return the penalty that a checked parameter stands for, with rules on the variables.
 
     Weights of the rules are costs of groups as roots of sums of squares. The level of the result is not used.
     """
-    support_rules = None if rules is None else rules.build_support_rules(sum_weights=False)
+    support_rules = rules.build_support_rules(sum_weights=False)
     if isinstance(penalty, Penalty):
         return penalty
     if support_rules is None:

@@ -163,6 +163,8 @@ class VariableRules:
         A variable without a label is a group of its own. Not valid are labels that cannot be hashed, groups that leave
         all variables without a label, and a single group of several variables.
         """
+        if self.groups is None:
+            return VariableGroups(np.arange(self.n_features), [None] * self.n_features)
         indices, labels = np.zeros(self.n_features, np.intp), list[Any]()
         number_by_label: dict[Any, int] = {}
         for j, label in enumerate(self._read_labels()):
@@ -176,7 +178,7 @@ class VariableRules:
             indices[j] = len(labels) if is_missing else number_by_label.setdefault(label, len(labels))
             if indices[j] == len(labels):
                 labels.append(None if is_missing else label)
-        if self.groups is not None and len(self.groups) and not number_by_label:
+        if len(self.groups) and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
             raise ValueError(
@@ -189,7 +191,7 @@ class VariableRules:
 
         If a dictionary names a variable twice, by name and column, the last entry counts.
         """
-        given = {} if self.groups is None else self._read_by_variable("groups", "label")
+        given = self._read_by_variable("groups", "label")
         if isinstance(given, Mapping):
             label_by_column = {self.locate_variable(each, "groups"): label for each, label in given.items()}
             return [label_by_column.get(j) for j in range(self.n_features)]
