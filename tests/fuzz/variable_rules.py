@@ -3,7 +3,8 @@
 Run as a program, ``python tests/fuzz/variable_rules.py``, not by pytest, which runs a few of the same cases. Every
 case is a table of up to twelve variables. `best_subset` must return the best of all admissible supports and prove it.
 `GPower` with its defaults must find it in 95 % of the cases, and never less than 98 % of its variance. Each case has
-its own seed: ``python tests/fuzz/variable_rules.py 17`` repeats one. Two minutes; twenty times as many cases with ``FUZZ=long``.
+its own seed: ``python tests/fuzz/variable_rules.py 17`` repeats one. Two minutes; twenty times as many cases with
+``FUZZ=long``.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ Terms: X, a `Container`, stores a matrix, (n_samples, n_features), neither centr
 matrix as an array, which may be the stored one and is never written to. A `ResidualMatrix` is the container of X − F B,
 in the dtype of X. It is made from F, (n_samples, r), which may be in any dtype and must be orthonormal with respect to
 the weights, FᵀWF = I; then its attribute `B`, (r, n_features), is FᵀWX. `F` and `B` of it are in the dtype of X and
-where X is, host or device. Its ``weighted_sums(w)`` are Σw·x of every column and ``squared_deviations(s, w)`` are
-Σw·(x − s)², both (n_features,), in float64, where X is; the latter is exactly zero where only rounding is left.
-`MIN_RESIDUAL_SHARE` maps a dtype to the share of a variance below which the rest is rounding.
+where X is, host or device. `MIN_RESIDUAL_SHARE` maps a dtype to the share of a variance below which the rest is
+rounding.
 
 Weights w, (n_samples,), are `sample_weight` as `gpower.validation.checks.check_sample_weight` returns it: on the host,
 in the dtype of X, finite, non-negative and not all zero; None stands for ones. Of `Moments`, `mean` and

@@ -12,8 +12,8 @@ correlations C, (n, m); ``at_gamma(γ)`` and ``at_cardinality(levels)`` return i
 if it has none; so `family` below is a penalty whose own level is not used.
 
 `VariableRules` are groups, include, exclude and weights: `active_params` are the names of those with an effect,
-`cardinality_range` the smallest and largest number of variables or groups of a component, `n_groups` their number,
-`group_indices` None without groups. ``build_support_rules(sum_weights)`` are the `SupportRules` with the costs of
+`cardinality_range` the smallest and largest number of variables or groups of a component, and `n_groups` the number of
+groups, n without groups. ``build_support_rules(sum_weights)`` are the `SupportRules` with the costs of
 groups: sums of weights, roots of sums of their squares (False), or ones (None, the default); None if no rule is active
 and, so, all supports are allowed. ``check_levels(support_rules, levels, name)`` raises ValueError if a level cannot be
 met. A `Solver` has options as attributes. ``is_number(value, kind)`` says whether a value is of a kind of number and

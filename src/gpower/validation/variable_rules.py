@@ -26,6 +26,7 @@ whether a value is of a kind of number and not a bool, `is_sequence` whether it 
 from __future__ import annotations
 
 import difflib
+import math
 import reprlib
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE
 from gpower.penalties.support_rules import SupportRules
-from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python_list
+from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python, to_python_list
 
 #: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
@@ -328,8 +329,7 @@ class VariableRules:
         if isinstance(given, Mapping):
             self._assign_weights_by_name(given, weights)
         else:
-            for j, value in enumerate(given):
-                weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
+            weights.variables[:] = [_check_penalty_weight(w, j, self.format_variable) for j, w in enumerate(given)]
         return weights
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
@@ -489,9 +489,11 @@ def _check_penalty_weight(value: Any, i: int, format_owner: Callable[[int], str]
 
     ``format_owner(i)`` names its variable or group in the message.
     """
-    if not is_number(value, Real) or not 0 <= value < float("inf"):
+    is_real = type(value) is float or is_number(value, Real)  # the first test is the fast one
+    if not is_real or not 0 <= value < math.inf:
+        shown = reprlib.repr(to_python(value))
         raise ValueError(
-            f"{format_param('penalty_weights')} holds {reprlib.repr(value)} for {format_owner(i)}; weights are finite "
-            "numbers, none negative, and zero is free."
+            f"{format_param('penalty_weights')} holds {shown} for {format_owner(i)}; weights are finite numbers, none "
+            "negative, and zero is free."
         )
     return float(value)
