@@ -66,7 +66,7 @@ def test_bad_parameters_are_refused(params, message):
 
 
 def test_a_block_must_fit_into_the_samples():
-    with pytest.raises(ValueError, match="does not fit into n_samples=3; ask for at most 3"):
+    with pytest.raises(ValueError, match="exceeds n_samples=3; ask for at most 3"):
         GPower(4, method="block").fit(X[:3])
 
 

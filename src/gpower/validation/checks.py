@@ -211,9 +211,7 @@ def parse_memory_size(size: Any) -> int:
     except ValueError:
         count = float("nan")
     if not count >= MIN_MEMORY_BYTES:
-        raise ValueError(
-            f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB' or '500MB'."
-        )
+        raise ValueError(f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB'.")
     return int(count)
 
 

@@ -260,7 +260,7 @@ class EstimatorInput:
             return replace(self, covariates=Covariates(encoding, encoding.encode(columns), labels))
         if batch is not None:
             raise ValueError(
-                f"batch= labels samples, and {format_param('covariance', 'precomputed')} has none; give the data."
+                f"batch= labels samples; {format_param('covariance', 'precomputed')} has none: give the data."
             )
         found = CovariateVariables.find(covariates, self.feature_names, self.shape[1])
         return replace(self, covariates=found)
@@ -320,9 +320,7 @@ class EstimatorInput:
         that is imputed.
         """
         if self.params["certify"] and self.container.storage_description and not self.container.is_on_device:
-            return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
-                rank
-            )
+            return self.load_into_memory("A certificate needs the matrix in memory").fill_missing(rank)
         if self.container.is_on_device:
             self._check_device_support()
         if check_option(self.params["missing"], "missing", ("error", "impute")) == "error":

@@ -357,9 +357,7 @@ class VariableRules:
         both = np.flatnonzero((weights.variables != 1) & np.isfinite(weights.groups[indices]))
         if both.size:
             name, label = self.format_variable(int(both[0])), self.format_group(int(indices[both[0]]))
-            raise ValueError(
-                f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one of the two."
-            )
+            raise ValueError(f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one.")
 
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
         """Return the rules that a support must satisfy; None if no parameter has an effect.
@@ -425,17 +423,14 @@ class VariableRules:
                 names = format_names([self.format_group(int(g)) for g in required])
                 cost = f"{required.size} {what}" if is_count else f"a cost of {unit.required_cost[0]:g}"
                 raise ValueError(
-                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or raise "
-                    "it."
+                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer."
                 )
             count, cheapest = np.count_nonzero(usable), np.min(unit.group_costs[usable, 0])
             if is_count and level > count:
-                raise ValueError(
-                    f"{format_param(parameter, level)}, and exclude leaves {count} {what}; ask for no more."
-                )
+                raise ValueError(f"{format_param(parameter, level)}, and exclude leaves {count} {what}.")
             if not is_count and level < cheapest:
                 raise ValueError(
-                    f"{format_param(parameter, level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
+                    f"{format_param(parameter, level)} pays for nothing: the cheapest {what} cost {cheapest:g}."
                 )
 
 
