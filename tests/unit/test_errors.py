@@ -107,7 +107,7 @@ START = Solver(init=np.ones((6, 2)))
         (S - 2 * np.eye(6), "auto", None, "not positive semidefinite: its smallest eigenvalue is -"),
         (sp.csr_array(S), "auto", None, "takes a dense matrix"),
         (S, "auto", np.ones(6), "takes no sample_weight"),
-        (S, START, None, "a precomputed covariance does not have"),
+        (S, START, None, "a precomputed covariance has none"),
     ],
 )
 def test_covariances_are_checked(matrix, solver, weight, message):

@@ -280,9 +280,9 @@ class TestRefused:
             ({"penalty_weights": 2.0}, "penalty_weights=2.0: one non-negative number per variable"),
             ({"penalty_weights": np.zeros(12)}, "penalty_weights are all zero"),
             ({"budget": 3, "penalty": "l1", "penalty_weights": np.ones(12)}, "budget=3 excludes penalty='l1'"),
-            ({"budget": 3}, "budget limits the sum of the costs of variables; give them as penalty_weights"),
+            ({"budget": 3}, "budget limits a sum of costs; give those of the variables, penalty_weights"),
             ({"budget": 3, "gamma": 0.1}, "gamma and budget are set together"),
-            ({"budget": 1, "penalty_weights": COSTS}, "budget=1.0 pays for nothing: .* cost 2"),
+            ({"budget": 1, "penalty_weights": COSTS}, "budget=1.0 pays for nothing; variables cost 2"),
             ({"budget": 5, "penalty_weights": COSTS, "include": [1, 2]}, r"a cost of 7 \(1, 2\), and budget=5"),
         ],
     )

@@ -46,7 +46,7 @@ def solve_with_checkpoint(
         raise ValueError(f"{format_param('resume', True)} continues from a checkpoint; give its file as checkpoint=.")
     if prepared.fit_spec.is_block:
         raise ValueError(
-            f"checkpoint keeps components found one by one; {format_param('method', 'block')} finds all at once."
+            f"checkpoint keeps components found in turn; {format_param('method', 'block')} finds all at once."
         )
     checkpoint = Checkpoint.from_prepared(prepared, params)
     found = checkpoint.read_if_present()

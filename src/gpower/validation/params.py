@@ -241,8 +241,7 @@ def _check_conflicts(params: Mapping[str, Any]) -> None:
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
         raise ValueError(
-            f"{' and '.join(map(format_param, given))} are set together, but each of them fixes the sparsity; "
-            "keep one and leave the others None."
+            f"{' and '.join(map(format_param, given))} are set together, but each fixes the sparsity; keep one."
         )
     for name, setting, other, other_setting, reason in CONFLICTS:
         if _has(params[name], setting) and _has(params[other], other_setting):
@@ -377,7 +376,7 @@ def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, co
     """
     if params["penalty_weights"] is None:
         raise ValueError(
-            f"budget limits the sum of the costs of variables; give them as {format_param('penalty_weights')}."
+            f"budget limits a sum of costs; give those of the variables, {format_param('penalty_weights')}."
         )
     m, n = rules.n_components, rules.n_features
     levels = _expand_numbers(params["budget"], "budget", m)
@@ -474,7 +473,7 @@ def _build_start(init: Any, p: int, m: int, is_covariance: bool) -> Start | None
         raise ValueError(f"{format_param('init', init)}: use None, 'largest_norm', or an array of directions.")
     if is_covariance:
         raise ValueError(
-            "init contains points of the sample space, which a precomputed covariance does not have; leave it None."
+            "init contains points of the sample space, and a precomputed covariance has none; leave it None."
         )
     points = np.asarray(init, float)
     if points.shape != (p, m) or not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):

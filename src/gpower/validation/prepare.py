@@ -259,9 +259,7 @@ class EstimatorInput:
             labels = None if batch is None else columns[BATCH_NAME]
             return replace(self, covariates=Covariates(encoding, encoding.encode(columns), labels))
         if batch is not None:
-            raise ValueError(
-                f"batch= labels samples; {format_param('covariance', 'precomputed')} has none: give the data."
-            )
+            raise ValueError(f"batch= labels samples, of which {format_param('covariance', 'precomputed')} has none.")
         found = CovariateVariables.find(covariates, self.feature_names, self.shape[1])
         return replace(self, covariates=found)
 
@@ -509,8 +507,7 @@ class EstimatorInput:
         has_points = not isinstance(params["solver"].init, str | None)
         if params["covariance"] is not None or params["variance"] != "l2" or has_points:
             raise ValueError(
-                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
-                'and an init of None or "largest_norm".'
+                "partial_fit keeps no samples: it needs covariance=None, variance='l2', and init=None or 'largest_norm'."
             )
         if n > MAX_STREAM_FEATURES:
             raise ValueError(

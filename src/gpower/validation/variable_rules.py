@@ -182,9 +182,7 @@ class VariableRules:
         if len(self.groups) and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
-            raise ValueError(
-                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give several."
-            )
+            raise ValueError(f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give more.")
         return VariableGroups(indices, labels)
 
     def _read_labels(self) -> list[Any]:
@@ -430,7 +428,7 @@ class VariableRules:
                 raise ValueError(f"{format_param(parameter, level)}, and exclude leaves {count} {what}.")
             if not is_count and level < cheapest:
                 raise ValueError(
-                    f"{format_param(parameter, level)} pays for nothing: the cheapest {what} cost {cheapest:g}."
+                    f"{format_param(parameter, level)} pays for nothing; {what} cost {cheapest:g} or more."
                 )
 
 
