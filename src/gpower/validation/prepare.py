@@ -507,7 +507,7 @@ class EstimatorInput:
         has_points = not isinstance(params["solver"].init, str | None)
         if params["covariance"] is not None or params["variance"] != "l2" or has_points:
             raise ValueError(
-                "partial_fit keeps no samples: it needs covariance=None, variance='l2', and init=None or 'largest_norm'."
+                "partial_fit keeps no samples: it needs covariance=None, variance='l2' and init=None or 'largest_norm'."
             )
         if n > MAX_STREAM_FEATURES:
             raise ValueError(
