@@ -251,21 +251,16 @@ def check_certificate(rng):
 
 def run(what, check, count):
     """Run the cases, print wrong numbers and tracebacks, and return how many there were."""
-    wrong = crashed = 0
-    begin = time.perf_counter()
+    failures, begin = 0, time.perf_counter()
     for i in range(count):
         try:
             check(np.random.default_rng([20, len(what), i]))
-        except AssertionError as error:
-            wrong += 1
-            print(f"{what} {i}: {error}")
         except Exception:
-            crashed += 1
+            failures += 1
             print(f"{what} {i}:")
             traceback.print_exc()
-    seconds = time.perf_counter() - begin
-    print(f"{what}s: {count} checked, {wrong} with a wrong number, {crashed} tracebacks, {seconds:.0f} s")
-    return wrong + crashed
+    print(f"{what}s: {count} checked, {failures} failures, {time.perf_counter() - begin:.0f} s")
+    return failures
 
 
 CHECKS = {"fit": (check_fit, FITS), "certificate": (check_certificate, CERTIFICATES)}

@@ -2,9 +2,9 @@
 
 Run as a program, ``python tests/fuzz/variable_rules.py``, not by pytest, which runs a few of the same cases. Every
 case is a table of up to twelve variables. `best_subset` must return the best of all admissible supports and prove it.
-`GPower` with its defaults must find it in 95 % of the cases, and never less than 98 % of its variance. A share of the
-variance must be explained, with the fewest variables in 95 % of the cases. Each case has its own seed:
-``python tests/fuzz/variable_rules.py 17`` repeats one. Two minutes; twenty times as many cases with ``FUZZ=long``.
+`GPower` with its defaults must find it in 95 % of the cases, and never less than 98 % of its variance. Each case has
+its own seed: ``python tests/fuzz/variable_rules.py 17`` repeats one. Two minutes; twenty times as many cases with
+``FUZZ=long``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import warnings
 from itertools import product
 
 import numpy as np
-from tests.enumeration import compute_scatter, compute_variance, enumerate_supports, find_best_variance
+from tests.enumeration import compute_scatter, compute_variance, enumerate_supports
 
 from gpower import GPower, best_subset
 
@@ -80,18 +80,6 @@ def check_budget(i):
     return float(z @ S @ z) / top
 
 
-def check_share(i):
-    """Check a share in case i and return the fewest variables that explain it over the number used."""
-    X, _, _ = make_case(i)
-    S, share = compute_scatter(X), float(np.random.default_rng([18, i]).choice([0.5, 0.7, 0.8, 0.9, 0.95]))
-    enough = share * np.linalg.eigvalsh(S)[-1] * (1 - 1e-9)
-    fewest = next(k for k in range(1, len(S) + 1) if find_best_variance(S, k) >= enough)
-    z = GPower(1, cardinality=share).fit(X).components_[0]
-    if z @ S @ z < enough:
-        raise AssertionError(f"case {i}: {z @ S @ z:.9g} is less than {share} of the whole")
-    return fewest / np.count_nonzero(z)
-
-
 def report(what, shares):
     """Print how often the best was found and return whether that is enough."""
     shares = np.array(shares)
@@ -108,9 +96,7 @@ def main(arguments):
         return 0
     passed = report("groups, include and exclude", [check(i) for i in range(CASES)])
     passed &= report("budget", [check_budget(i) for i in range(CASES)])
-    ratios = np.array([check_share(i) for i in range(CASES)])
-    print(f"share: {ratios.size} cases, the fewest variables in {np.mean(ratios == 1):.1%}")
-    return int(not (passed and np.mean(ratios == 1) >= MIN_HIT_RATE))
+    return int(not passed)
 
 
 if __name__ == "__main__":

@@ -110,7 +110,7 @@ class TestPrinted:
     def test_verbose_logs_to_stderr_while_it_runs(self, gpower, expression):
         logger = logging.getLogger("gpower")
         before = logger.level, list(logger.handlers)
-        for numbers, named in (("8,6,5", "3 components of 8-6-5 variables"), ("8,8", "2 components of 8 variables")):
+        for numbers, named in (("8,6,5", "GPower: 3 components, "), ("8,8", "GPower: 2 components, ")):
             assert named in gpower("fit", expression, "-k", numbers, "-v").stderr
         assert (logger.level, list(logger.handlers)) == before
 

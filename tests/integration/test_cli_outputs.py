@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sklearn.datasets import load_wine
 from tests.command_line import assert_refused, write_csv
 from tests.polling import wait_until
 
@@ -215,15 +214,3 @@ class TestEnrich:
         command = ("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0)
         assert f"Wrote {out}." in gpower(*command).stdout
         assert f"Wrote {out}, replacing an earlier one." in gpower(*command).stdout
-
-
-def test_the_summary_of_a_model_is_what_the_command_prints(gpower, tmp_path, capsys):
-    wine = load_wine(as_frame=True).data
-    wine.to_csv(tmp_path / "wine.csv", index=False)
-    printed = gpower("fit", tmp_path / "wine.csv", "-m", 2, "-k", 3, "--scale").stdout.splitlines()
-    GPower(2, cardinality=3, scale=True).fit(wine).summary()
-    title, *table = capsys.readouterr().out.splitlines()
-    assert title == "GPower, 13 variables"
-    yardstick = [line for line in printed if line.startswith(("Ordinary components", "Few variables"))]
-    assert len(yardstick) == 2  # the model has no data to compute them from
-    assert table == [line for line in printed[1:] if line not in yardstick]

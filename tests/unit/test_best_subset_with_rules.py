@@ -74,7 +74,7 @@ def test_rules_by_name_and_a_covariance():
     [
         ({"groups": GROUPS, "constraint": "disjoint"}, "groups does not go together with constraint in an exact"),
         ({"include": [1, 2, 3]}, r"include asks for 3 variables \(1, 2, 3\), and cardinality=2"),
-        ({"groups": GROUPS[:5]}, "groups has 5 labels"),
+        ({"groups": GROUPS[:5]}, "groups has 5 entries"),
     ],
 )
 def test_invalid_rules_are_refused(options, sentence):

@@ -21,10 +21,10 @@ P, N, C = 40, 12, 3
 def make_table(seed, n_samples=P, n_features=N):
     """Return a table whose variables depend on covariates, the covariates, and sample weights."""
     rng = np.random.default_rng(seed)
-    covariates = rng.standard_normal((n_samples, C)) + 3
+    covariates = (rng.standard_normal((n_samples, C)) + 3) * [1e-2, 1.0, 1e2]
     X = rng.standard_normal((n_samples, n_features)) + 2
     X[:, :4] += 2 * rng.standard_normal((n_samples, 1))
-    X += covariates @ rng.standard_normal((C, n_features))
+    X += covariates / [1e-2, 1.0, 1e2] @ rng.standard_normal((C, n_features))
     X = np.where(rng.random(X.shape) < 0.4, X, 0.0)
     return X, covariates, rng.uniform(0.2, 2.0, n_samples)
 
@@ -119,14 +119,6 @@ def test_a_sparse_matrix_is_never_densified():
     assert peak < 0.5 * 8 * X.shape[0] * X.shape[1]
 
 
-def test_new_samples_lose_what_the_fitted_coefficients_predict():
-    X, covariates, _ = make_table(1)
-    model = GPower(2, cardinality=3, scale=True).fit(X[:30], covariates=covariates[:30])
-    rest = X[30:] - (covariates[30:] - model.covariates_mean_) @ model.covariates_coef_
-    expected = (rest - model.mean_) / model.scale_ @ model.components_.T
-    np.testing.assert_allclose(model.transform(X[30:], covariates=covariates[30:]), expected, atol=1e-10)
-
-
 def test_categories_are_indicators_and_batches_are_a_category():
     X, covariates, _ = make_table(2)
     labels = np.array(["a", "b", "c", "b"] * 10)
@@ -150,10 +142,8 @@ def test_numbers_of_batches_are_labels(labels):
     assert_same_fit(model, GPower(1, cardinality=3).fit(X, batch=np.array(["a", "b", "c"])[np.arange(P) % 3]))
     for numbers in ([1.0, 2.0], ["1", "2"]):
         np.testing.assert_array_equal(model.transform(X[:2], batch=numbers), model.transform(X[:2], batch=[1, 2]))
-    assert GPower(1, cardinality=3).fit(X, batch=["v1", "v1.0"] * (P // 2)).covariates_levels_.tolist() == [
-        "v1",
-        "v1.0",
-    ]
+    versions = GPower(1, cardinality=3).fit(X, batch=["v1", "v1.0"] * (P // 2))
+    assert versions.covariates_levels_.tolist() == ["v1", "v1.0"]
 
 
 def test_balanced_batches_have_equal_weight():

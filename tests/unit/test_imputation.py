@@ -143,13 +143,6 @@ def test_new_samples_are_filled_by_the_loadings_nearest_to_what_was_observed():
     np.testing.assert_array_equal(scores[whole], plain.transform(np.where(holes, 0, new))[whole])
 
 
-def test_samples_on_the_components_are_known_from_a_part_of_them():
-    Z = np.array([[0.6, 0.0], [0.8, 0.0], [0.0, 1.0]])
-    X = np.array([[3.0, np.nan, 2.0], [np.nan, -4.0, np.nan]])
-    filled = impute_from_loadings(X, Z, np.zeros(3), np.ones(3))
-    np.testing.assert_allclose(filled, [[3, 4, 2], [-3, -4, 0]], atol=1e-12)
-
-
 def test_the_score_of_data_with_holes():
     X, _ = with_holes(low_rank(0, 40, 8, 1, 0.1), 0.1)
     model = GPower(1, cardinality=8, missing="impute").fit(X)

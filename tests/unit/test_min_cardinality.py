@@ -84,13 +84,16 @@ def test_a_path_has_the_point_of_a_share():
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"cardinality": 0.9, "method": "block"}, "is a share of the variance that an unrestricted component"),
+        (
+            {"cardinality": 0.9, "method": "block"},
+            "cardinality=0.9 excludes method=.block.: a share is explained by steps; use method=",
+        ),
         ({"cardinality": [0.9, 3]}, "as a whole number"),
         ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or a share of variance such as 0.9"),
         ({"cardinality": float("inf")}, "cardinality=inf: .* as a whole number"),
         (
             {"cardinality": 0.9, "constraint": "disjoint"},
-            "cardinality=0.9 is a share of .* fit without the constraint first",
+            "cardinality=0.9 excludes constraint=.disjoint.: .* fit without it first",
         ),
     ],
 )

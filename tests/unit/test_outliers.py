@@ -27,13 +27,6 @@ def test_a_small_example_with_its_contributions_by_hand(by_hand):
     np.testing.assert_allclose(by_hand.contributions(HAND, to="residual")[0], [0, 0, 0.25], atol=1e-12)
 
 
-def test_contributions_add_up_to_the_distance():
-    X = make_planted_components(40, 30, (5, 4), (4.0, 3.0), random_state=0).X
-    model = GPower(3, cardinality=[5, 4, 6], scale=True).fit(X)
-    np.testing.assert_allclose(model.contributions(X).sum(axis=1), model.hotelling_t2(X))
-    np.testing.assert_allclose(model.contributions(X, "residual").sum(axis=1), model.squared_residual(X))
-
-
 def test_residuals_are_what_the_inverse_transform_leaves():
     X = make_planted_components(600, 20, (5, 4), (4.0, 3.0), random_state=0).X  # more samples than one block
     model = GPower(2, cardinality=6).fit(X)

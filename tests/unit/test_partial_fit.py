@@ -57,12 +57,6 @@ def test_weighted_batches_give_the_answer_of_the_whole(scale):
     assert_same_fit(fit_batches(clone(wanted), X, SIZES["single samples"], WEIGHTS), wanted)
 
 
-def test_a_weight_of_two_is_a_sample_seen_twice_but_for_the_divisor():
-    twice = GPower(2, cardinality=6).partial_fit(X, sample_weight=np.full(P, 2.0))
-    twice.explained_variance_ *= 2 * (P - 1) / (2 * P - 1)
-    assert_same_fit(GPower(2, cardinality=6).partial_fit(X).partial_fit(X), twice)
-
-
 @pytest.mark.parametrize("scale", [False, True])
 def test_sparse_batches_give_the_answer_of_dense_ones(scale):
     model = GPower(2, cardinality=6, scale=scale).fit(COUNTS)
@@ -122,13 +116,11 @@ class TestErrors:
         ids=str,
     )
     def test_options_that_need_the_samples_are_refused(self, options):
-        with pytest.raises(ValueError, match="partial_fit keeps the covariance of samples, not the samples"):
+        with pytest.raises(ValueError, match="partial_fit keeps no samples"):
             GPower(1, **options).partial_fit(X[:N] if "covariance" in options else X)
 
     def test_too_many_variables_are_refused(self):
-        with pytest.raises(
-            ValueError, match=rf"n_features={MAX_STREAM_FEATURES + 1} are more than {MAX_STREAM_FEATURES}; fit a file"
-        ):
+        with pytest.raises(ValueError, match=rf"are more than {MAX_STREAM_FEATURES}; fit a file"):
             GPower(1).partial_fit(np.zeros((2, MAX_STREAM_FEATURES + 1)))
 
     def test_a_batch_with_a_hole_changes_nothing(self):

@@ -34,42 +34,36 @@ def call_counts(monkeypatch):
     return calls
 
 
+MODEL = GPower(1, cardinality=2)
+#: Calls, with the numbers of operators that they build and of tables that they validate.
 ENTRY_POINTS = {
-    "fit": lambda: GPower(2, cardinality=3).fit(X),
-    "fit with a certificate": lambda: GPower(2, cardinality=3, certify=True).fit(X),
-    "path": lambda: sparsity_path(X, cardinalities=[2, 4]),
-    "baseline": lambda: Thresholding(2, cardinality=3).fit(X),
-    "certify": lambda: certify(np.eye(8)[:1], X),
-    "best subset": lambda: best_subset(X, cardinality=2),
+    "fit": (lambda: GPower(2, cardinality=3).fit(X), 1, 1),
+    "fit with a certificate": (lambda: GPower(2, cardinality=3, certify=True).fit(X), 1, 1),
+    "path": (lambda: sparsity_path(X, cardinalities=[2, 4]), 1, 1),
+    "baseline": (lambda: Thresholding(2, cardinality=3).fit(X), 1, 1),
+    "certify": (lambda: certify(np.eye(8)[:1], X), 1, 1),
+    "best subset": (lambda: best_subset(X, cardinality=2), 1, 1),
+    "all samples and three parts": (
+        lambda: stability_selection(X, n_components=1, cardinality=2, n_subsamples=3),
+        4,
+        2,
+    ),
+    "three folds, then all samples": (lambda: GPowerCV(1, cardinalities=[2, 4], cv=3).fit(X), 4, 2),
+    "comparison": (lambda: compare(X, n_components=1, cardinality=2, methods=["thresholding"]), 3, 3),
+    "batch and scores": (lambda: GPower(1, cardinality=2).partial_fit(X).transform(X), 0, 2),
 }
 
 
-@pytest.mark.parametrize("call_entry_point", ENTRY_POINTS.values(), ids=ENTRY_POINTS)
-def test_data_are_read_and_prepared_once(call_entry_point, call_counts):
-    call_entry_point()
-    assert call_counts == {"as_operator": 1, "check_table": 1}
+@pytest.mark.parametrize(("call", "n_operators", "n_tables"), ENTRY_POINTS.values(), ids=ENTRY_POINTS)
+def test_data_are_read_and_prepared_as_rarely_as_possible(call, n_operators, n_tables, call_counts):
+    call()
+    assert call_counts == {"as_operator": n_operators, "check_table": n_tables}
 
 
 def test_a_certificate_in_single_precision_is_computed_in_double():
     single = 100 + X.astype(np.float32)
     model = GPower(1, cardinality=3, certify=True).fit(single)
     assert model.upper_bound_[0] == pytest.approx(certify(model, single)[0].upper_bound, rel=1e-12)
-
-
-def test_other_functions_prepare_their_data_the_same_way(call_counts):
-    stability_selection(X, n_components=1, cardinality=2, n_subsamples=3)
-    assert call_counts["as_operator"] == 4  # all samples, and three parts
-    call_counts.update(as_operator=0)
-    GPowerCV(1, cardinalities=[2, 4], cv=3).fit(X)
-    assert call_counts["as_operator"] == 4  # three folds, then all samples
-    call_counts.update(as_operator=0)
-    compare(X, n_components=1, cardinality=2, methods=["thresholding"])
-    assert call_counts["as_operator"] == 3  # the reference, the measures, the method
-    call_counts.update(as_operator=0, check_table=0)
-    model = GPower(1, cardinality=2).partial_fit(X)
-    assert call_counts == {"as_operator": 0, "check_table": 1}
-    model.transform(X)
-    assert call_counts["check_table"] == 2
 
 
 def test_a_warning_points_at_the_line_that_called_fit():

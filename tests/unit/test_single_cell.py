@@ -1,7 +1,5 @@
 """Sparse components of an AnnData object with the interface of scanpy.pp.pca, for every kind of matrix."""
 
-import inspect
-
 import anndata
 import dask.array as da
 import h5py
@@ -98,14 +96,12 @@ def test_genes_left_out_have_zero_loadings(tmp_path, where, how):
 def test_highly_variable_genes_are_the_default():
     adata = cells()
     adata.var["highly_variable"] = CHOSEN
-    for options in ({}, {"use_highly_variable": True}):  # the second has the old name
-        sparse_pca(adata, 2, cardinality=5, **options)
-        assert_stored(adata, reference(CHOSEN), CHOSEN)
-        assert adata.uns["spca"]["params"]["mask_var"] == "highly_variable"
-    for options in ({"mask_var": None}, {"use_highly_variable": False}):
-        sparse_pca(adata, 2, cardinality=5, **options)
-        assert_stored(adata, reference())
-        assert "mask_var" not in adata.uns["spca"]["params"]
+    sparse_pca(adata, 2, cardinality=5)
+    assert_stored(adata, reference(CHOSEN), CHOSEN)
+    assert adata.uns["spca"]["params"]["mask_var"] == "highly_variable"
+    sparse_pca(adata, 2, cardinality=5, mask_var=None)
+    assert_stored(adata, reference())
+    assert "mask_var" not in adata.uns["spca"]["params"]
 
 
 @pytest.mark.parametrize("where", ["memory csr", "backed csr"])
@@ -164,17 +160,6 @@ def test_results_survive_the_disk(tmp_path, form, where):
     assert uns["params"]["penalty"] == "l0"
 
 
-def test_arguments_are_those_of_scanpy():
-    ours = inspect.signature(sparse_pca).parameters
-    for name in ("n_comps", "layer", "obsm", "zero_center", "mask_var", "key_added", "dtype", "random_state", "copy"):
-        assert name in ours
-    assert ours["random_state"].default == 0
-    assert ours["dtype"].default == "float32"
-    assert ours["zero_center"].default is True
-    assert " at 0x" not in str(inspect.signature(sparse_pca))  # in the help
-    assert [p.kind for p in ours.values()][2] == inspect.Parameter.KEYWORD_ONLY
-
-
 def test_as_many_components_as_there_are_genes_or_ten():
     adata = cells()
     sparse_pca(adata, None, cardinality=3)
@@ -200,13 +185,6 @@ class TestErrors:
             sparse_pca(anndata.AnnData(shape=(5, 4)))
 
     @pytest.mark.parametrize(
-        "option", [{"svd_solver": "arpack"}, {"chunked": True}, {"chunk_size": 100}, {"return_info": True}], ids=str
-    )
-    def test_arguments_of_scanpy_that_mean_nothing_here_are_refused(self, option):
-        with pytest.raises(TypeError, match=rf"{next(iter(option))}=.* of scanpy.pp.pca that has no meaning here: "):
-            sparse_pca(cells(), 2, **option)
-
-    @pytest.mark.parametrize(
         ("options", "message"),
         [
             ({"layer": "missing"}, r"layer='missing' is not there; adata has \['own'\]"),
@@ -217,7 +195,6 @@ class TestErrors:
             ({"mask_var": np.zeros(N, bool)}, "mask_var leaves no gene"),
             ({"layer": "a", "obsm": "b"}, "layer and obsm both name a matrix"),
             ({"obsm": "own", "mask_var": CHOSEN}, "mask_var chooses genes, and obsm='own' has none"),
-            ({"use_highly_variable": True, "mask_var": CHOSEN}, "use_highly_variable and mask_var both choose genes"),
             ({"copy": True, "return_model": True}, "ask for one of them"),
         ],
     )
@@ -231,25 +208,6 @@ class TestErrors:
             sparse_pca(adata, 2, cardinality=-1)
         assert not adata.obsm
         assert not adata.uns
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_scanpy_stores_the_same_kinds_of_things_and_continues_from_the_components():
-    sc = pytest.importorskip("scanpy")
-    adata = cells("csr")
-    sc.pp.pca(adata, n_comps=2)
-    sparse_pca(adata, 2, cardinality=5)
-    assert adata.obsm["X_spca"].shape == adata.obsm["X_pca"].shape
-    assert adata.varm["sPCs"].shape == adata.varm["PCs"].shape
-    assert set(adata.uns["pca"]) <= set(adata.uns["spca"])
-    sc.pp.neighbors(adata, use_rep="X_spca")
-    assert adata.obsp["connectivities"].shape == (P, P)
-    axes = sc.pl.embedding(adata, basis="spca", show=False)
-    assert axes.collections
-    sc.pl.ranking(adata, "varm", "sPCs", indices=[0, 1], n_points=5, show=False)
-    adata.obs["group"] = pd.Categorical(np.where(np.arange(P) % 2, "a", "b"))
-    genes = {f"component {j + 1}": list(adata.var_names[adata.varm["sPCs"][:, j] != 0]) for j in range(2)}
-    assert sc.pl.dotplot(adata, genes, groupby="group", show=False)
 
 
 class TestLabelsInAFile:

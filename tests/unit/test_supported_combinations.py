@@ -163,7 +163,7 @@ def test_a_cell_of_the_table(row, column, tmp_path):
     cell = read_cells()[row, column]
     for params in PARAMS[column]:
         if cell.startswith("refused"):
-            with pytest.raises(ValueError, match=r"go together|set together|host only|a share|works on"):
+            with pytest.raises(ValueError, match=r"excludes|set together|host only|a share|works on"):
                 ROWS[row](params, tmp_path)
         elif cell == "no":
             with pytest.raises((TypeError, ValueError), match=r"unexpected keyword|whole number"):

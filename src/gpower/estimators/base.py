@@ -16,10 +16,9 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from gpower._utils.arrays import Array, as_native, is_foreign_array, make_converter_to, to_host, to_numpy
 from gpower._utils.files import convert_read_errors
 from gpower._utils.frames import Frame, make_frame, name_by_component
-from gpower._utils.optional import import_optional
-from gpower._utils.text import format_count, format_names, get_variable_name, make_names_unique
+from gpower._utils.text import format_names, get_variable_name, make_names_unique
 from gpower.estimators.fit_summary import NamedValues
-from gpower.estimators.notebook import format_summary, list_remarks, render_component_table
+from gpower.estimators.notebook import format_summary, render_component_table
 from gpower.estimators.outliers import OutlierDistanceMixin
 from gpower.io.model_file import (
     ModelFileError,
@@ -66,19 +65,7 @@ class SparsePCAEstimator(
 ):
     """A sparse-PCA model, whatever method finds its loadings: transform, invert, score, save, load."""
 
-    components_: Array
-    cardinality_: Array
-    cardinality_choice_: str
-    covariates_coef_: Array
-    covariates_mean_: Array
-    covariates_levels_: Array
-    n_passes_: float
-    mean_: Array
-    scale_: Array
     notes_: Array
-    overlap_: Array
-    loading_correlation_: Array
-    score_correlation_: Array
     #: Parameter that leaves no variable active if it is too large; None for a method without one.
     _sparsity_param: ClassVar[str | None] = "gamma"
     #: Whether the class itself explains why a component has fewer variables than requested.
@@ -340,34 +327,6 @@ class SparsePCAEstimator(
         rows = to_numpy(self.components_)
         shown = np.arange(rows.shape[1]) if all_variables else np.flatnonzero(rows.any(axis=0))
         return make_frame(name_by_component(rows[:, shown]), [get_variable_name(j, names) for j in shown.tolist()])
-
-    def summary(self, feature_names: Sequence[str] | None = None, *, top: int = 50) -> None:
-        """Print the components side by side, with their variance and loadings, as the command ``gpower fit`` does.
-
-        It needs rich, of the ``cli`` extra; ``print(model)`` gives a shorter text without it.
-
-        Parameters
-        ----------
-        feature_names : sequence of str, optional
-            As in `loadings`.
-        top : int, default=50
-            Largest number of loadings of a component.
-
-        Examples
-        --------
-        >>> from gpower import GPower
-        >>> from gpower.datasets import load_pitprops
-        >>> GPower(1, cardinality=2, covariance="precomputed").fit(load_pitprops().correlation).summary()
-        GPower, 13 variables Component 1 ... x0 +0.707 x1 +0.707
-        """
-        names = self._get_variable_names(feature_names)
-        # The text of the command lies in a layer above this one.
-        terminal = import_optional("gpower.report.terminal", "cli", "A summary needs", "rich")
-        console = terminal.Console()
-        title = f"{type(self).__name__}, {format_count(self.n_features_in_, 'variable')}"
-        for remark in list_remarks(self):
-            terminal.print_line(console, remark)
-        terminal.print_components(console, self, names, title, top)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file that is read without pickle.

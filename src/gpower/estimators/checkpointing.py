@@ -33,7 +33,7 @@ from gpower.validation.prepare import PreparedData
 
 #: Largest absolute loading of a unit component, with room for rounding in single precision.
 MAX_LOADING = 1 + 1e-3
-#: Relative difference of means, norms and products up to which two matrices count as the same data.
+#: Relative difference of means and products up to which two matrices count as the same data.
 SAME_DATA_TOLERANCE = 1e-8
 _RESULT_ARRAYS = ("Z", "gamma", "objective", "gap", "n_iter", "converged")
 
@@ -46,11 +46,11 @@ def solve_with_checkpoint(
         raise ValueError(f"{format_param('resume', True)} continues from a checkpoint; give its file as checkpoint=.")
     if prepared.fit_spec.is_block:
         raise ValueError(
-            "checkpoint keeps components that are found one after the other; "
-            f"{format_param('method', 'block')} finds all at once."
+            f"checkpoint keeps components found in turn; {format_param('method', 'block')} finds all at once."
         )
     checkpoint = Checkpoint.from_prepared(prepared, params)
-    state = checkpoint.load(rng) if params["resume"] else checkpoint.begin()
+    found = checkpoint.read_if_present()
+    state = checkpoint.restore(*found, rng) if params["resume"] and found is not None else SolverState()
     on_progress = partial(checkpoint.save, rng=rng)
     return solve_all_components(prepared.operator, prepared.fit_spec, rng, state, on_progress)
 
@@ -66,10 +66,10 @@ class Checkpoint:
     fingerprint : str
         Hash of the shape and the parameters; a fit with another one cannot continue from this file.
     moments : Moments
-        Means and norms of the data, which identify them. The same data read in other blocks have the same moments up to
-        rounding.
+        Means and norms of the data; the means identify them. The same data read in other blocks have the same moments
+        up to rounding.
     probe : ndarray of shape (3, 3)
-        Gram matrix of three random combinations of the columns, to recognise data with the same means and norms.
+        Gram matrix of three random combinations of the columns, to recognise data with the same means.
     probe_tolerance : float
         Relative rounding error of an entry of `probe`.
     """
@@ -91,12 +91,7 @@ class Checkpoint:
         R = Scores.from_loadings(operator, operator.to_backend(random)).gram_root
         return cls(Path(params["checkpoint"]), digest.hexdigest(), prepared.moments, R.T @ R, operator.precision)
 
-    def begin(self) -> SolverState:
-        """Return the empty state; raise if the file is no checkpoint, or if it cannot be written."""
-        self._read_if_present()
-        return SolverState()
-
-    def _read_if_present(self) -> tuple[ModelHeader, dict[str, Array]] | None:
+    def read_if_present(self) -> tuple[ModelHeader, dict[str, Array]] | None:
         """Return header and arrays of the file, None without one; raise if it is not a checkpoint or not writable."""
         folder = follow_link(self.path).parent
         if not folder.is_dir():
@@ -108,8 +103,7 @@ class Checkpoint:
             header, arrays = read_model(self.path)
         except (OSError, ModelFileError) as error:
             raise ModelFileError(
-                f"{str(self.path)!r} is truncated or not a gpower model, and only a checkpoint is overwritten; give "
-                "another path."
+                f"{str(self.path)!r} is truncated or not a gpower model, and not overwritten; give another path."
             ) from error
         if header["class"] != "Checkpoint":
             raise ModelFileError(f"{str(self.path)!r} is not a checkpoint; give another path.")
@@ -129,12 +123,7 @@ class Checkpoint:
             "settled": state.n_final,
             "generator": [int(position), int(has_gauss), float(cached)],
         }
-        data_arrays = {
-            "mean": np.asarray(self.moments.mean),
-            "norms": np.asarray(self.moments.column_norms),
-            "probe": self.probe,
-            "columns": state.working_set,
-        }
+        data_arrays = {"mean": np.asarray(self.moments.mean), "probe": self.probe, "columns": state.working_set}
         try:
             write_model(self.path, header, arrays | data_arrays | {"generator": np.asarray(keys)})
         except OSError as error:
@@ -145,20 +134,20 @@ class Checkpoint:
                 f"{state.n_final} component(s) found.{remaining}"
             ) from error
 
-    def load(self, rng: np.random.RandomState) -> SolverState | None:
-        """Return the state of an earlier fit of the same problem and restore `rng`; None without a file."""
-        content = self._read_if_present()
-        if content is None:
-            return None
-        header, arrays = content
+    def restore(self, header: ModelHeader, arrays: dict[str, Array], rng: np.random.RandomState) -> SolverState:
+        """Return the state of an earlier fit of the same problem from its file, and restore `rng`."""
         check_header_fields(self.path, header, {"fingerprint": str, "notes": list, "settled": int, "generator": list})
-        shapes = {"mean": "n", "norms": "n", "probe": "qq", "generator": "s", "columns": "c"}
-        check_array_shapes(self.path, arrays, shapes)
-        if header["fingerprint"] != self.fingerprint or not self._is_same_data(arrays):
-            raise ValueError(
-                f"{str(self.path)!r} is a checkpoint of other data or other parameters, so this fit cannot continue "
-                "from it; give another path, or resume=False to start anew."
-            )
+        other_fit = ValueError(
+            f"{str(self.path)!r} is a checkpoint of other data or other parameters; give another path, or "
+            "resume=False to start anew."
+        )
+        if header["fingerprint"] != self.fingerprint:  # which is also that of other shapes
+            raise other_fit
+        own = {"own mean": np.asarray(self.moments.mean), "own probe": self.probe}
+        shapes = {"mean": "n", "own mean": "n", "probe": "qq", "own probe": "qq", "generator": "s", "columns": "c"}
+        check_array_shapes(self.path, arrays | own, shapes)
+        if not self._is_same_data(arrays["mean"], arrays["probe"]):
+            raise other_fit
         with convert_read_errors(
             lambda what: ModelFileError(f"{str(self.path)!r} is damaged: it is not a checkpoint ({what}).")
         ):
@@ -176,20 +165,13 @@ class Checkpoint:
             raise ValueError(f"component {i + 1} has loadings that are not numbers between −1 and 1")
         return ComponentResult(**result_arrays, notes=tuple(map(str, notes)), ascent_loadings=arrays.get(f"{i}:end"))
 
-    def _is_same_data(self, arrays: Mapping[str, Array]) -> bool:
-        """Return whether means, norms and probe of a file are those of this fit's data, up to rounding."""
-        mean, norms, probe = arrays["mean"], arrays["norms"], arrays["probe"]
-        if mean.shape != np.shape(self.moments.mean) or probe.shape != self.probe.shape:
-            return False
+    def _is_same_data(self, mean: Array, probe: Array) -> bool:
+        """Return whether means and probe of a file are those of this fit's data, up to rounding."""
         spread = np.asarray(self.moments.column_norms) * np.asarray(self.moments.scale)
         mean_tolerance = SAME_DATA_TOLERANCE * (np.abs(self.moments.mean) + spread)
-        norm_tolerance = SAME_DATA_TOLERANCE * float(np.max(self.moments.column_norms, initial=0.0))
         probe_tolerance = max(SAME_DATA_TOLERANCE, 1e3 * self.probe_tolerance) * float(np.trace(self.probe))
-        return bool(
-            np.all(np.abs(mean - self.moments.mean) <= mean_tolerance)
-            and np.allclose(norms, self.moments.column_norms, rtol=SAME_DATA_TOLERANCE, atol=norm_tolerance)
-            and np.allclose(probe, self.probe, rtol=0, atol=probe_tolerance)
-        )
+        is_same_mean = np.all(np.abs(mean - self.moments.mean) <= mean_tolerance)
+        return bool(is_same_mean and np.allclose(probe, self.probe, rtol=0, atol=probe_tolerance))
 
 
 def _serialize_param(value: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower._utils.messages import format_param
-from gpower._utils.text import format_count, format_names
+from gpower._utils.text import format_names
 from gpower._utils.warnings import GPowerWarning, NotConvergedWarning, ScaleWarning, WarningSpec
 from gpower.operators.explained_variance import Scores, cosine_matrix, count_shared_variables
 from gpower.solvers.component import ComponentResult
@@ -263,20 +263,11 @@ def _format_component_numbers(mask: Array) -> str:
 
 
 def log_fit(model: Any) -> None:
-    """Log a summary and the notes of a model to the "gpower" logger, or to stderr if logging is not set up.
+    """Log what `print` shows of a model to the "gpower" logger, or to stderr if logging is not set up.
 
     In the latter case the logger gets a handler and the level INFO, which stay.
     """
     if not logger.hasHandlers():
         logger.addHandler(logging.StreamHandler())
         logger.setLevel(logging.INFO)
-    counts = model.cardinality_.tolist()
-    logger.info(
-        "%s of %s variables, %.1f %% of the variance, %.0f passes",
-        format_count(len(counts), "component"),
-        "-".join(map(str, counts if len(set(counts)) > 1 else counts[:1])),
-        100 * model.explained_variance_ratio_.sum(),
-        model.n_passes_,
-    )
-    for note in model.notes_:
-        logger.info("%s", note)
+    logger.info("%s", model)

@@ -315,29 +315,22 @@ class GPower(SparsePCAEstimator):
         return self._fit_prepared(self._apply_warm_start(prepared), [*earlier_warnings, *data_warnings])
 
     def _apply_warm_start(self, prepared: PreparedData) -> PreparedData:
-        """Set the loadings of the last fit as the start, with `warm_start` and the same number of variables.
+        """Set the ends of the last ascents as the start, with `warm_start` and the same number of variables.
 
-        Components that the last fit did not have get zero loadings; `WarmStart` then falls back to the usual start.
+        A loaded model has its loadings instead. Components that the last fit did not have get zero loadings;
+        `WarmStart` then falls back to the usual start.
         """
-        last_loadings = self._get_last_loadings()
-        if not self.warm_start or last_loadings is None or last_loadings.shape[0] != prepared.operator.shape[1]:
+        fitted, operator = vars(self), prepared.operator
+        if not self.warm_start or "components_" not in fitted:
             return prepared
-        Z = pad_columns(last_loadings, len(prepared.fit_spec.mu)).astype(prepared.operator.dtype)
+        last = fitted.get("_ascent_ends")  # (n_features, m), in the order of extraction; a file does not have them
+        if last is None:
+            last = to_numpy(self.components_)[np.argsort(self.extraction_order_)].T
+        if len(last) != operator.shape[1]:
+            return prepared
+        Z = pad_columns(last, len(prepared.fit_spec.mu)).astype(operator.dtype)
         # Z is on the host, and `to_backend` copies it to the device of the data, if they are on one.
-        return replace(prepared, fit_specs=(prepared.fit_spec.with_start_loadings(prepared.operator.to_backend(Z)),))
-
-    def _get_last_loadings(self) -> Array | None:
-        """Return where the ascents of the last fit ended, (n_features, m), in the order of extraction.
-
-        The array is on the host. Without a last fit the result is None; for a loaded model it is the refitted loadings.
-        """
-        fitted = vars(self)
-        if "components_" not in fitted:
-            return None
-        ends = fitted.get("_ascent_ends")
-        if ends is not None and ends.shape == self.components_.shape[::-1]:
-            return ends
-        return to_numpy(self.components_)[np.argsort(self.extraction_order_)].T  # the model was loaded from a file
+        return replace(prepared, fit_specs=(prepared.fit_spec.with_start_loadings(operator.to_backend(Z)),))
 
     def _choose_n_components(self, table: EstimatorInput, sample_weight: Any) -> dict[str, Any]:
         """Return the parameters that ``n_components="auto"`` chooses, and store the p-values; else return none.
@@ -433,28 +426,29 @@ class GPower(SparsePCAEstimator):
                 new_warnings.append((message, UserWarning))
         if self.certify:
             self._store_certificates(prepared)
-        if self.verbose:
-            log_fit(self)
         new_warnings += fit_warnings(self, prepared.moments.column_norms, fit.unadjusted_variance)
         new_warnings += [(note, GPowerWarning) for note in result.notes]
         self.warnings_ = np.array([*earlier_warnings, *(message for message, _ in new_warnings)], dtype=object)
+        if self.verbose:
+            log_fit(self)
         warn_all(new_warnings)
         return self
 
     def _store_certificates(self, prepared: PreparedData) -> None:
         """Store the bounds of each component, on the matrix without the earlier ones, and of all together.
 
-        `components_` is a NumPy array here: `fill_missing` refuses `certify` for data on a device.
+        `components_` is a NumPy array here: `fill_missing` refuses `certify` for data on a device. The operator is in
+        float64, as `prepare` makes it with `certify`.
         """
         count, varies = len(self.components_), prepared.has_variance  # zero components are optimal without variance
         Z = self.components_.T.astype(np.float64)
         args = certificate_args(self)
-        proofs = certify_components(prepared.get_float64_operator(), Z, **args) if varies else ()
+        proofs = certify_components(prepared.operator, Z, **args) if varies else ()
         self.upper_bound_ = np.array([proof.upper_bound for proof in proofs] or [0.0] * count)
         self.optimality_ratio_ = np.array([proof.ratio for proof in proofs] or [1.0] * count)
         if count > 1 and varies:
             problem = {"cardinality": args["cardinality"], "constraint": self.constraint}
-            total = certify_joint_variance(prepared.get_float64_operator(), Z, **problem)
+            total = certify_joint_variance(prepared.operator, Z, **problem)
             self.total_upper_bound_, self.total_optimality_ratio_ = total.upper_bound, total.ratio
 
 

@@ -23,13 +23,6 @@ __all__ = ["sparse_pca"]
 _HIGHLY_VARIABLE_COLUMN = "highly_variable"
 #: Number of components for ``n_comps=None``.
 _DEFAULT_N_COMPS = 10
-#: Arguments of ``scanpy.pp.pca`` that have no meaning here, and what to use instead.
-_UNSUPPORTED_SCANPY_ARGUMENTS = {
-    "svd_solver": "it chooses how ordinary components are computed; see `solver` of GPower for sparse ones",
-    "chunked": "a backed object or a Dask array is read in blocks as it is",
-    "chunk_size": "a backed object or a Dask array is read in blocks as it is; see `memory_limit`",
-    "return_info": "it is for matrices; results are in adata, and return_model=True gives the fitted model",
-}
 
 
 class _HighlyVariableDefault:
@@ -86,9 +79,9 @@ def sparse_pca(
     return_model : bool, default=False
         Return the fitted model, whose variables are the genes used.
     **options
-        Further parameters of `GPower`; ``use_highly_variable`` is accepted instead of ``mask_var``. With
-        ``batch_key="sample"`` the cells of each sample, a column of ``adata.obs``, are centred by themselves, and with
-        ``covariates=["pct_counts_mt"]`` the linear effect of such columns is removed; a sparse matrix stays sparse.
+        Further parameters of `GPower`. With ``batch_key="sample"`` the cells of each sample, a column of ``adata.obs``,
+        are centred by themselves, and with ``covariates=["pct_counts_mt"]`` the linear effect of such columns is
+        removed; a sparse matrix stays sparse.
 
     Returns
     -------
@@ -109,9 +102,8 @@ def sparse_pca(
     ((50, 2), array([5, 5]))
     """
     _check_anndata(adata)
-    mask_var = _resolve_mask_argument(options, mask_var)
     batch_key, covariates = options.pop("batch_key", None), options.pop("covariates", None) or ()
-    covariates = [covariates] if isinstance(covariates, str) else list(covariates)
+    names = [covariates] if isinstance(covariates, str) else list(covariates)
     if copy and return_model:
         raise ValueError("copy=True returns the object and return_model=True the model; ask for one of them.")
     if copy:
@@ -125,30 +117,16 @@ def sparse_pca(
     used = X if genes is None else _select_gene_columns(X, genes)
     n_comps = min(_DEFAULT_N_COMPS, used.shape[1]) if n_comps is None else n_comps
     model = GPower(n_comps, cardinality=cardinality, center=zero_center, random_state=random_state, **options)
-    removed = _select_obs_columns(adata, batch_key, covariates)
+    removed = _select_obs_columns(adata, batch_key, names)
     scores = model.fit(used, **removed).transform(used, **removed)
     in_obsm, in_varm, in_uns = (key_added,) * 3 if key_added is not None else ("X_spca", "sPCs", "spca")
     adata.obsm[in_obsm] = scores.astype(dtype)
     if obsm is None:
         adata.varm[in_varm] = _expand_loadings_to_genes(model, adata.n_vars, genes)
     origin: dict[str, Any] = {"layer": layer, "obsm": obsm, "mask_var": mask_var if isinstance(mask_var, str) else None}
-    origin |= {"batch_key": batch_key, "covariates": np.asarray(covariates) if covariates else None}
+    origin |= {"batch_key": batch_key, "covariates": np.asarray(names) if names else None}
     adata.uns[in_uns] = _build_uns_entry(model, origin)
     return adata if copy else model if return_model else None
-
-
-def _resolve_mask_argument(options: dict[str, Any], mask_var: object) -> object:
-    """Return the genes to use; raise for arguments of scanpy that have no meaning here."""
-    for name, instead in _UNSUPPORTED_SCANPY_ARGUMENTS.items():
-        if name in options:
-            raise TypeError(
-                f"{name}={options[name]!r} is an argument of scanpy.pp.pca that has no meaning here: {instead}."
-            )
-    if "use_highly_variable" not in options:
-        return mask_var
-    if mask_var is not _DEFAULT_MASK:
-        raise ValueError("use_highly_variable and mask_var both choose genes; give mask_var alone.")
-    return _HIGHLY_VARIABLE_COLUMN if options.pop("use_highly_variable") else None
 
 
 def _check_anndata(adata: object) -> None:

@@ -173,9 +173,7 @@ def to_plain_table(X: Any) -> Any:
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X if X.dtype.kind == "f" else X.astype(np.float64), np.nan)
     if isinstance(X, np.ndarray | list | tuple) and np.asarray(X).dtype.kind in "mM":
-        raise ValueError(
-            f"X contains dates or durations ({np.asarray(X).dtype}), not numbers; drop them, or convert them to days."
-        )
+        raise ValueError(f"X contains dates or durations ({np.asarray(X).dtype}), not numbers; drop or convert them.")
     columns = getattr(X, "columns", None) if hasattr(X, "set_axis") else None
     if columns is None or columns.is_unique:
         return X
@@ -213,9 +211,7 @@ def parse_memory_size(size: Any) -> int:
     except ValueError:
         count = float("nan")
     if not count >= MIN_MEMORY_BYTES:
-        raise ValueError(
-            f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB' or '500MB'."
-        )
+        raise ValueError(f"{format_param('memory_limit', size)}: a number of bytes is needed, or words such as '2GB'.")
     return int(count)
 
 
@@ -250,10 +246,7 @@ def _refuse_non_matrix(X: Any, fitted_names: Array | None) -> None:
     variables of a fitted model, if there are any; a text column that is none of them can be left out.
     """
     if isinstance(X, BaseEstimator):
-        raise TypeError(
-            f"X is a {type(X).__name__}, not data; pass the table or, in a Pipeline, the output of the earlier steps: "
-            "pipeline[:-1].transform(X)."
-        )
+        raise TypeError(f"X is a {type(X).__name__}, not data; pass a table, such as pipeline[:-1].transform(X).")
     if hasattr(X, "obs") and hasattr(X, "var") and hasattr(X, "X"):
         raise TypeError("X is an AnnData object; pass its matrix, adata.X, and adata.var_names to loadings().")
     if hasattr(X, "collect_schema") and not hasattr(X, "to_numpy"):
@@ -349,8 +342,7 @@ def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> 
         w = np.ma.filled(np.ma.asarray(sample_weight).astype(np.float64), np.nan)
     except (TypeError, ValueError):
         raise ValueError(
-            f"sample_weight={reprlib.repr(sample_weight)} does not hold numbers; give one non-negative number per "
-            "sample."
+            f"sample_weight={reprlib.repr(sample_weight)} does not hold numbers; give one per sample."
         ) from None
     if w.ndim == 0:
         w = np.full(n_samples, float(w))
@@ -362,8 +354,5 @@ def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> 
     limit = float(np.sqrt(np.finfo(dtype).max))
     total = float(np.sum(w, dtype=np.float64))
     if not 1 / limit < total < limit:
-        raise ValueError(
-            f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
-            "constant, which has no other effect."
-        )
+        raise ValueError(f"sample_weight sums to {total:.3g}, out of range; multiply the weights by a constant.")
     return w

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gpower._utils.arrays import Array
-from gpower._utils.messages import format_param
 
 #: Largest number of variables for which the eigenvalues are computed; above it only the diagonal is checked.
 MAX_EIGENVALUE_CHECK_VARIABLES = 3000
@@ -57,11 +56,7 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
     raises.
     """
     if S.shape[0] != S.shape[1]:
-        raise ValueError(
-            f"{format_param('covariance', 'precomputed')} needs a square matrix of variables × variables, got shape "
-            f"{S.shape}; "
-            "for data of samples × variables leave covariance=None."
-        )
+        raise ValueError(f"A covariance is a square matrix, not of shape {S.shape}; for samples leave covariance=None.")
     largest = float(np.max(np.abs(S), initial=0))
     rounding = ROUNDING_IN_EPS_PER_VARIABLE * float(np.finfo(S.dtype).eps) * S.shape[0]
     tolerance = max(rounding, MIN_RELATIVE_ROUNDING) * largest
@@ -84,7 +79,6 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
         return (clipped + clipped.T) / 2, (f"The covariance has {count}, which is negligible; they are set to zero.",)
     raise ValueError(
         f"The covariance is not positive semidefinite: its smallest eigenvalue is {smallest:.6g}, and only values down "
-        f"to {limit:.2g} are set to zero. A covariance of real data has no negative eigenvalue; entries rounded to few "
-        "digits and pairwise deletion of missing values are common causes. Give the exact matrix, or set the negative "
-        "eigenvalues to zero yourself."
+        f"to {limit:.2g} are set to zero. Entries rounded to few digits and pairwise deletion of missing values are "
+        "common causes. Give the exact matrix, or set the negative eigenvalues to zero yourself."
     )

@@ -9,9 +9,8 @@ Terms: X, a `Container`, stores a matrix, (n_samples, n_features), neither centr
 matrix as an array, which may be the stored one and is never written to. A `ResidualMatrix` is the container of X − F B,
 in the dtype of X. It is made from F, (n_samples, r), which may be in any dtype and must be orthonormal with respect to
 the weights, FᵀWF = I; then its attribute `B`, (r, n_features), is FᵀWX. `F` and `B` of it are in the dtype of X and
-where X is, host or device. Its ``weighted_sums(w)`` are Σw·x of every column and ``squared_deviations(s, w)`` are
-Σw·(x − s)², both (n_features,), in float64, where X is; the latter is exactly zero where only rounding is left.
-`MIN_RESIDUAL_SHARE` maps a dtype to the share of a variance below which the rest is rounding.
+where X is, host or device. `MIN_RESIDUAL_SHARE` maps a dtype to the share of a variance below which the rest is
+rounding.
 
 Weights w, (n_samples,), are `sample_weight` as `gpower.validation.checks.check_sample_weight` returns it: on the host,
 in the dtype of X, finite, non-negative and not all zero; None stands for ones. Of `Moments`, `mean` and
@@ -24,10 +23,10 @@ variable j as text, x0, x1, … if `names` is None. "Text" is str; arrays "of te
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -51,22 +50,9 @@ FITTED_ROUNDING_IN_EPS = 16
 BATCH_NAME = "batch"
 #: A whole number as a float: batches 1 and 1.0 are the same, unlike v1 and v1.0.
 WHOLE_NUMBER = re.compile(r"^([+-]?\d+)\.0\Z")
-NO_BATCH_MESSAGE = "{balance} weights batches equally; pass their labels as batch=."
-
-
-class CovariateColumn(NamedTuple):
-    """A covariate before it is encoded: its name, and its values, (n_samples,), none of them missing.
-
-    The values are finite numbers in float64, or labels: an array of dtype object whose entries are str.
-    """
-
-    name: str
-    values: Array
-
-    @property
-    def is_numeric(self) -> bool:
-        """Return whether the covariate consists of numbers, by the dtype of its values."""
-        return self.values.dtype.kind == "f"
+#: Covariates before they are encoded, by name: finite numbers in float64 or labels, as an array of dtype object whose
+#: entries are str; (n_samples,), none of them missing.
+CovariateColumns: TypeAlias = Mapping[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,58 +71,62 @@ class CovariateEncoding:
     levels: Array
 
     @classmethod
-    def from_columns(cls, columns: list[CovariateColumn]) -> CovariateEncoding:
+    def from_columns(cls, columns: CovariateColumns) -> CovariateEncoding:
         """Return the encoding of covariates, in their order: one column per number, and one per level.
 
         Levels are sorted as str; one that no sample has is not known, so every column has a one. `columns` are at least
-        one, with different names and without missing values, as `read_covariates` returns them; no label is "".
+        one, as `read_covariates` returns them; no label is "".
         """
         pairs = [
-            (column.name, level)
-            for column in columns
-            for level in ([""] if column.is_numeric else sorted(set(column.values)))
+            (name, level)
+            for name, values in columns.items()
+            for level in ([""] if _is_numeric(values) else sorted(set(values)))
         ]
         names, levels = zip(*pairs, strict=True)
         return cls(np.array(names, object), np.array(levels, object))
 
-    def encode(self, columns: list[CovariateColumn]) -> Array:
+    def encode(self, columns: CovariateColumns) -> Array:
         """Return the encoded covariates, (n_samples, c), in float64 on the host, not centred, in the order of `names`.
 
         `columns` come from `read_covariates`, in any order, and may be of other samples than those of the fit. A level
         of the fit that none of these samples has is a column of zeros. Raise ValueError if a covariate is missing, is
         not one of the fit, or is of another type, or if it has a level that the fit did not see.
         """
-        by_name = {column.name: column for column in columns}
-        unknown = [name for name in by_name if name not in self.names]
-        lacking = [name for name in dict.fromkeys(self.names) if name not in by_name]
+        unknown = [name for name in columns if name not in self.names]
+        lacking = [name for name in dict.fromkeys(self.names) if name not in columns]
         if unknown or lacking:
             problem = f"lack {lacking[0]!r}" if lacking else f"contain {unknown[0]!r}, which the fit did not have"
             raise ValueError(
                 f"The covariates {problem}; pass those of the fit: {', '.join(dict.fromkeys(self.names))}."
             )
-        for name in by_name:
-            self._check_column(by_name[name])
+        for name, values in columns.items():
+            self._check_levels(name, values)
         encoded = [
-            by_name[name].values if level == "" else by_name[name].values == level
+            columns[name] if level == "" else columns[name] == level
             for name, level in zip(self.names, self.levels, strict=True)
         ]
         return np.column_stack(encoded).astype(np.float64)
 
-    def _check_column(self, column: CovariateColumn) -> None:
+    def _check_levels(self, name: str, values: Array) -> None:
         """Raise ValueError unless the covariate of this name was fitted with this type and with all these levels.
 
         There must be a covariate of this name. It had numbers if its only level is "".
         """
-        levels = set(self.levels[self.names == column.name])
-        if column.is_numeric != (levels == {""}):
+        levels = set(self.levels[self.names == name])
+        if _is_numeric(values) != (levels == {""}):
             expected = "numbers" if levels == {""} else "categories"
-            raise ValueError(f"The covariate {column.name!r} had {expected} in the fit, and has others here.")
-        new = [] if column.is_numeric else sorted(set(column.values) - levels)
+            raise ValueError(f"The covariate {name!r} had {expected} in the fit, and has others here.")
+        new = [] if _is_numeric(values) else sorted(set(values) - levels)
         if new:
             raise ValueError(
-                f"The covariate {column.name!r} has the level {new[0]!r}, which the fit did not see; its levels were "
+                f"The covariate {name!r} has the level {new[0]!r}, which the fit did not see; its levels were "
                 f"{', '.join(sorted(levels))}. Nothing can be removed for it: fit again with samples of that level."
             )
+
+
+def _is_numeric(values: Array) -> bool:
+    """Return whether a covariate of `CovariateColumns` consists of numbers, by the dtype of its values."""
+    return values.dtype.kind == "f"
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,20 +167,6 @@ class Covariates:
                 "samples of a fold, so that nothing can be removed for it. Pass folds whose training samples have all "
                 "levels, as those of scikit-learn's StratifiedKFold, or leave out rare levels."
             )
-
-    def balance(self, sample_weight: Array | None) -> Array:
-        """Return sample weights, (n_samples,) in float64, with which every batch has the same total weight.
-
-        `sample_weight`, (n_samples,), are checked weights in float32 or float64, whose ratios within a batch are kept;
-        None stands for ones. A batch whose weights are all zero keeps zeros, and the others share the sum less its
-        share; otherwise the sum stays. The result is on the host. Raise ValueError without batches.
-        """
-        if self.batch is None:
-            raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
-        weight = np.ones(len(self.batch)) if sample_weight is None else np.asarray(sample_weight, np.float64)
-        _, labels = np.unique(self.batch.astype(str), return_inverse=True)
-        totals = np.bincount(labels, weight)
-        return weight * (weight.sum() / (totals.size * np.where(totals > 0, totals, 1)))[labels]
 
     def predict_missing(self, X: Array, center: bool) -> Array:
         """Return a copy of X, (n_samples, n_features), whose NaN are the predictions from the observed samples.
@@ -282,23 +258,6 @@ class CovariateRegression:
     rank: int
     basis: Array | None = None
 
-    def compute_residuals(self, sample_weight: Array | None, center: bool) -> CovariateRegression:
-        """Return the regression with the residuals as an array, (n_samples, n_features), in the dtype of the matrix.
-
-        Its products take less time. The matrix is dense, in host memory. `sample_weight`, (n_samples,) or None, and
-        `center` are those with which the regression was made. A column that the covariates predict up to rounding is
-        exactly constant: its weighted mean with `center`, otherwise zero. The residuals of a covariance are an array
-        already, and the regression itself is returned.
-        """
-        if not isinstance(self.residuals, ResidualMatrix):
-            return self
-        total = self.residuals.shape[0] if sample_weight is None else float(np.sum(sample_weight))
-        shift = self.residuals.weighted_sums(sample_weight) / total * center
-        R = self.residuals.to_dense()
-        is_predicted = self.residuals.squared_deviations(shift.astype(R.dtype), sample_weight) == 0
-        R[:, is_predicted] = shift[is_predicted]
-        return replace(self, residuals=R)
-
     def compute_variance_ratio(self, moments: Moments, standardized: bool) -> float:
         """Return the share of the variance that the covariates take, between 0 and 1, given moments of the residuals.
 
@@ -315,6 +274,19 @@ class CovariateRegression:
         if standardized and varies.any():
             return float(np.mean(fitted[varies] / whole[varies]))
         return float(fitted.sum() / whole.sum()) if varies.any() else 0.0
+
+
+def balance_batches(batch: Array, sample_weight: Array | None) -> Array:
+    """Return sample weights, (n_samples,) in float64, with which every batch has the same total weight.
+
+    `batch`, (n_samples,) of str, are the labels. `sample_weight`, (n_samples,), are checked weights in float32 or
+    float64, whose ratios within a batch are kept; None stands for ones. A batch whose weights are all zero keeps zeros,
+    and the others share the sum less its share; otherwise the sum stays. The result is on the host.
+    """
+    weight = np.ones(len(batch)) if sample_weight is None else np.asarray(sample_weight, np.float64)
+    _, labels = np.unique(batch.astype(str), return_inverse=True)
+    totals = np.bincount(labels, weight)
+    return weight * (weight.sum() / (totals.size * np.where(totals > 0, totals, 1)))[labels]
 
 
 def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, are_variables: bool = False) -> None:
@@ -336,8 +308,8 @@ def check_covariates_given(names: Array | None, covariates: Any, batch: Any, *, 
         )
 
 
-def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> list[CovariateColumn]:
-    """Return the covariates in their order, then the batches, as columns with different names.
+def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any = None) -> dict[str, Array]:
+    """Return the covariates in their order, then the batches, as `CovariateColumns`.
 
     Batch labels become text, 1.0 that of 1. Raise ValueError unless there is a column, and each has a value for every
     sample.
@@ -367,7 +339,7 @@ def read_covariates(covariates: Any, batch: Any, n_samples: int, row_names: Any 
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise ValueError(f"Two covariates are called {repeated!r}; rename one of them.")
-    return [_read_column(name, values, n_samples) for name, values in columns]
+    return {name: _read_column(name, values, n_samples) for name, values in columns}
 
 
 def _iter_columns(covariates: Any) -> Iterator[tuple[str, Any]]:
@@ -407,7 +379,7 @@ def _check_row_names(values: Any, row_names: Any, what: str) -> None:
         )
 
 
-def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
+def _read_column(name: str, values: Any, n_samples: int) -> Array:
     """Return a covariate as numbers or labels; raise ValueError for a wrong length or missing values.
 
     `values` is an array, a list or a column of a frame with one value per sample, on the host. It is numeric if all
@@ -428,11 +400,11 @@ def _read_column(name: str, values: Any, n_samples: int) -> CovariateColumn:
             "--drop-rows)."
         )
     if is_categorical or not (is_numeric or all(isinstance(value, Real | np.bool_) for value in array)):
-        return CovariateColumn(name, np.array([str(value) for value in array], dtype=object))
+        return np.array([str(value) for value in array], dtype=object)
     numbers = array.astype(np.float64)
     if not np.all(np.isfinite(numbers)):
         raise ValueError(f"The covariate {name!r} contains infinity; replace it.")
-    return CovariateColumn(name, numbers)
+    return numbers
 
 
 @dataclass(frozen=True, eq=False)
@@ -469,10 +441,6 @@ class CovariateVariables:
             )
         idx = np.array(columns, np.intp)
         return cls(np.array([get_variable_name(j, feature_names) for j in idx], dtype=object), idx)
-
-    def balance(self, sample_weight: Array | None) -> Array:
-        """Raise ValueError: a covariance has no samples in batches. `sample_weight` is not read."""
-        raise ValueError(f"{format_param('balance', True)} weights batches of samples; a covariance has no samples.")
 
     def regress(self, X: Container, sample_weight: Array | None, center: bool) -> CovariateRegression:
         """Return the regression of all variables of a covariance X on these; weights and `center` have no effect.

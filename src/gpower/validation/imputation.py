@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +36,6 @@ EXACT_FIT_IN_EPS = 100
 #: missing and noise of 0.5 to none it took 23 to 61 steps instead of 42 to 151; with a tenth missing it made no
 #: difference. Values from 1.15 to 1.6 made little difference.
 STEP_GROWTH_FACTOR = 1.3
-#: Number of rows whose misfit is summed at once.
-MISFIT_BLOCK_ROWS = 1024
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,23 +59,6 @@ class ImputationResult:
     misfit_history: Array
     converged: bool
     note: str
-
-
-class LowRankModel(NamedTuple):
-    """Model mean + U Vᵀ of a table of scaled variables, in the dtype of the table.
-
-    Attributes
-    ----------
-    U : ndarray of shape (n_samples, rank)
-        Scores, neither orthogonal nor normalised.
-    mean : ndarray of shape (n_features,)
-    V : ndarray of shape (n_features, rank)
-        Loadings, neither orthogonal nor normalised; columns may be zero.
-    """
-
-    U: Array
-    mean: Array
-    V: Array
 
 
 def impute(
@@ -120,10 +100,10 @@ def impute(
     _check_observed(holes, "Row", 1)
     deviation = np.nanstd(X, axis=0, dtype=np.float64) if scale else np.ones(X.shape[1])
     unit = np.where(deviation > 0, deviation, 1.0).astype(X.dtype)
-    rows, columns = np.nonzero(holes)
-    filled = X / unit
-    mean = np.nanmean(filled, axis=0, dtype=np.float64).astype(X.dtype) if center else np.zeros_like(unit)
-    filled[rows, columns] = mean[columns]
+    scaled = X / unit
+    mean = np.nanmean(scaled, axis=0, dtype=np.float64).astype(X.dtype) if center else np.zeros_like(unit)
+    filled = np.where(holes, mean, scaled)
+    n_missing = np.count_nonzero(holes)
     misfit: list[float] = []
     has_converged = True
     if rank > 0:
@@ -132,16 +112,16 @@ def impute(
         has_converged = _iterate_imputation(filled, holes, mean, V, center, misfit)
     if not has_converged:
         warn(
-            f"The estimates of {rows.size} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model "
+            f"The estimates of {n_missing} missing entries still changed after {MAX_IMPUTATION_STEPS} steps; a model "
             f"of rank {rank} may be too large for the observed entries. Ask for fewer components, or drop variables "
             "and samples with many missing entries.",
             NotConvergedWarning,
         )
-    table = X.copy()
-    table[rows, columns] = filled[rows, columns] * unit[columns]
-    share, variables = 100 * rows.size / X.size, np.unique(columns).size
-    note = f"{rows.size} missing value(s), {share:.2g} % of the table, in {variables} variable(s) were estimated."
-    return ImputationResult(table, np.array(misfit), has_converged, note)
+    share = f"{100 * n_missing / X.size:.2g} % of the table"
+    note = (
+        f"{n_missing} missing value(s), {share}, in {np.count_nonzero(holes.any(axis=0))} variable(s) were estimated."
+    )
+    return ImputationResult(np.where(holes, filled * unit, X), np.array(misfit), has_converged, note)
 
 
 def _iterate_imputation(
@@ -167,27 +147,39 @@ def _iterate_imputation(
     misfit_history : list of float
         An empty list, to which the misfit after each step that is not undone is appended.
     """
-    rows, columns = np.nonzero(holes)
     exact = max(EXACT_FIT_TOLERANCE, EXACT_FIT_IN_EPS * float(np.finfo(filled.dtype).eps)) ** 2
-    negligible_misfit = exact * float(np.sum(np.where(holes, 0, filled - mean) ** 2, dtype=np.float64))
-    modelled, length = filled[rows, columns], 1.0
+    negligible_misfit = exact * _compute_observed_misfit(filled, holes, mean)
+    missing = np.nonzero(holes)
+    modelled, length = filled[missing], 1.0
     for _ in range(MAX_IMPUTATION_STEPS):
-        model = _update_low_rank_model(filled, mean, V, center)
+        # Least squares; pseudo-inverses allow for loadings of less than full rank.
+        U = (filled @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
+        design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
+        solved = np.linalg.pinv(design) @ filled  # (rank + 1, n_features)
+        model = design @ solved
         misfit = _compute_observed_misfit(filled, holes, model)
         if length > 1 and misfit > misfit_history[-1]:
-            filled[rows, columns], length = modelled, 1.0
+            filled[missing], length = modelled, 1.0
             continue
-        mean, V = model.mean, model.V
-        modelled = np.sum(model.U[rows] * V[columns], axis=1) + mean[columns]
+        mean = solved[-1] if center else mean
+        V, modelled = solved[: V.shape[1]].T, model[missing]
         has_stalled = bool(misfit_history) and misfit_history[-1] - misfit <= MISFIT_TOLERANCE * misfit
         misfit_history.append(misfit)
         if misfit <= negligible_misfit or (has_stalled and length == 1):
-            filled[rows, columns] = modelled
+            filled[missing] = modelled
             return True
         length = 1.0 if has_stalled else STEP_GROWTH_FACTOR * length
-        filled[rows, columns] += length * (modelled - filled[rows, columns])
-    filled[rows, columns] = modelled
+        filled[missing] += length * (modelled - filled[missing])
+    filled[missing] = modelled
     return False
+
+
+def _compute_observed_misfit(X: Array, holes: Array, model: Array) -> float:
+    """Compute the sum of (X − model)² over the entries that are not holes, in float64.
+
+    X has no NaN; it, the mask `holes` and the model are (n_samples, n_features), or broadcast to it.
+    """
+    return float(np.sum(np.where(holes, 0, X - model) ** 2, dtype=np.float64))
 
 
 def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | Array | None = None) -> None:
@@ -201,33 +193,6 @@ def _check_observed(holes: Array, what: str, axis: int, names: Sequence[str] | A
         which = f"{empty[0]} (counted from 0)" if names is None else repr(str(names[empty[0]]))
         others = f", nor have {empty.size - 1} more" if empty.size > 1 else ""
         raise ValueError(f"{what} {which} has no observed value{others}, so it cannot be estimated. Drop it.")
-
-
-def _update_low_rank_model(X: Array, mean: Array, V: Array, center: bool) -> LowRankModel:
-    """Fit scores to means and loadings, then new means and loadings to the scores, by least squares.
-
-    X is a table without holes, (n_samples, n_features), mean (n_features,), V (n_features, rank), all in one dtype,
-    which the model has too; they are not changed. Without `center` the means stay and are still subtracted before the
-    scores are fitted. Pseudo-inverses allow for loadings of less than full rank.
-    """
-    U = (X @ V - mean @ V) @ np.linalg.pinv(V.T @ V)
-    design = np.hstack([U, np.ones((len(U), 1), U.dtype)]) if center else U
-    solved = np.linalg.pinv(design) @ X  # (rank + 1, n_features)
-    return LowRankModel(U, solved[-1] if center else mean, solved[: V.shape[1]].T)
-
-
-def _compute_observed_misfit(X: Array, holes: Array, model: LowRankModel) -> float:
-    """Compute ‖X − mean − U Vᵀ‖² over the observed entries, in blocks of rows and summed in float64.
-
-    X and the mask `holes`, true where an entry is missing, are (n_samples, n_features); X has no NaN. The blocks have
-    MISFIT_BLOCK_ROWS rows; each difference is computed in the dtype of X.
-    """
-    total = 0.0
-    for start in range(0, len(X), MISFIT_BLOCK_ROWS):
-        part = slice(start, start + MISFIT_BLOCK_ROWS)
-        left = np.where(holes[part], 0.0, X[part] - model.mean - model.U[part] @ model.V.T)
-        total += float(np.sum(left.astype(np.float64) ** 2))
-    return total
 
 
 def impute_from_loadings(X: Array, Z: Array, mean: Array, scale: Array) -> Array:

@@ -12,8 +12,8 @@ correlations C, (n, m); ``at_gamma(γ)`` and ``at_cardinality(levels)`` return i
 if it has none; so `family` below is a penalty whose own level is not used.
 
 `VariableRules` are groups, include, exclude and weights: `active_params` are the names of those with an effect,
-`cardinality_range` the smallest and largest number of variables or groups of a component, `n_groups` their number,
-`group_indices` None without groups. ``build_support_rules(sum_weights)`` are the `SupportRules` with the costs of
+`cardinality_range` the smallest and largest number of variables or groups of a component, and `n_groups` the number of
+groups, n without groups. ``build_support_rules(sum_weights)`` are the `SupportRules` with the costs of
 groups: sums of weights, roots of sums of their squares (False), or ones (None, the default); None if no rule is active
 and, so, all supports are allowed. ``check_levels(support_rules, levels, name)`` raises ValueError if a level cannot be
 met. A `Solver` has options as attributes. ``is_number(value, kind)`` says whether a value is of a kind of number and
@@ -63,7 +63,7 @@ DEFAULT_CARDINALITY, VARIABLES_PER_SELECTED = 10, 3
 #: Fraction of the largest useful γ if no level is given with the ℓ1 penalty or with weights of the variables.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
-#: The solver of ``solver="auto"``, made once, as its options cannot be assigned.
+#: The solver of ``solver="auto"``, made once; it must not be changed.
 DEFAULT_SOLVER = Solver()
 #: How ``solver="paper"`` fills in the loadings of a support, by penalty: the paper refits ℓ1 solutions only.
 PAPER_REFITS = {"l0": None, "l1": "norms"}
@@ -100,14 +100,47 @@ NUMBER_RANGES = {
 }
 #: Parameters that may be lists of variables, one list for each component.
 VARIABLE_LIST_PARAMS = ("include", "exclude")
-#: Options that exclude each other: one with its value, None for any, another with its value, and the reason.
-OPTION_CONFLICTS = (
+
+
+def _is_given(value: Any) -> bool:
+    """Return whether a parameter has a value."""
+    return value is not None
+
+
+def _is_own_penalty(penalty: Any) -> bool:
+    """Return whether a penalty is an object of the user."""
+    return isinstance(penalty, Penalty)
+
+
+def _is_variance_share(cardinality: Any) -> bool:
+    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares.
+
+    `cardinality` is the parameter as the user gave it; None, whole numbers, an empty list, a list with a value that is
+    no such share, and invalid values give False. The length of a list is not checked.
+    """
+    levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
+    return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
+
+
+#: Settings that exclude each other: a parameter, its value or a function that recognises its values, another parameter
+#: with the same, and the reason.
+CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
     ("certify", True, "variance", "l1", "a certificate bounds ‖Az‖₂²; leave one of the two out"),
     ("variance", "l1", "method", "block", "it works on one unit at a time; use {deflation}"),
     ("variance", "l1", "covariance", "precomputed", "it needs the samples; pass the data"),
     ("scale", True, "covariance", "precomputed", "the matrix is used unchanged; pass the correlation matrix instead"),
-    ("l1_bound", None, "method", "block", "it works on one unit at a time; use {deflation}, or gamma"),
-    ("mu", None, "method", "deflation", "it weighs the units of a block; use {block}"),
+    ("l1_bound", _is_given, "method", "block", "it works on one unit at a time; use {deflation}, or gamma"),
+    ("mu", _is_given, "method", "deflation", "it weighs the units of a block; use {block}"),
+    ("cardinality", _is_variance_share, "method", "block", "a share is explained by steps; use {deflation}"),
+    ("cardinality", _is_variance_share, "constraint", _is_given, "a share is explained by steps; fit without it first"),
+    ("positive", True, "constraint", "orthogonal", "such loadings have no common variables; use {disjoint}"),
+    ("positive", True, "constraint", "uncorrelated", "non-negative components can only be disjoint; use {disjoint}"),
+    ("budget", _is_given, "penalty", "l1", "a budget replaces the penalty; use gamma with weights instead"),
+    *(
+        (rule, _is_given, other, setting, "leave one of the two out")
+        for rule in (*VARIABLE_RULE_NAMES, "budget")
+        for other, setting in (("penalty", _is_own_penalty), ("l1_bound", _is_given), ("constraint", _is_given))
+    ),
 )
 
 
@@ -123,29 +156,28 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     params = resolve_solver(params)
     solver: Solver = params["solver"]
     m = check_int(params["n_components"], "n_components", 1)
-    if m > shape[1]:
-        raise ValueError(
-            f"{format_param('n_components', m)} is more than the number of variables, n_features={shape[1]}; "
-            f"ask for at most {shape[1]}."
-        )
+    p, n = shape
+    if m > n:
+        raise ValueError(f"{format_param('n_components', m)} is more than the number of variables, n_features={n}.")
     for values, options in ((params, ESTIMATOR_OPTIONS), (vars(solver), SOLVER_OPTIONS)):
         for name, allowed in options.items():
             check_option(values[name], name, allowed)
     if solver.callback is not None and not callable(solver.callback):
         raise ValueError(f"callback={solver.callback!r}: a function of the state of the ascent is needed, or None.")
-    _check_option_combinations(params, m, shape[0])
-    rules = None
-    if any(params[name] is not None for name in (*VARIABLE_RULE_NAMES, "budget")):
-        rules = VariableRules.from_params(params, shape[1], m, names)
-        rules = rules if rules.active_params or params["budget"] is not None else None
-    sparsity = _build_sparsity_spec(params, shape[1], m, rules)
+    _check_penalty(params["penalty"], (n, m if params["method"] == "block" else 1))
+    rules = VariableRules.from_params(params, n, m, names)
+    inactive = set(VARIABLE_RULE_NAMES) - set(rules.active_params)
+    _check_conflicts(params | dict.fromkeys(inactive))
+    if params["method"] == "block" and m > p:
+        raise ValueError(f"A block of {format_param('n_components', m)} exceeds n_samples={p}; ask for at most {p}.")
+    sparsity = _build_sparsity_spec(params, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(
         sparsity=sparsity,
         mu=_expand_numbers(1.0 if params["mu"] is None else params["mu"], "mu", m),
         is_block=params["method"] == "block",
         n_init=None if is_auto else check_int(params["n_init"], "n_init", 1),
-        start=_build_start(solver.init, shape[0], m, params["covariance"] is not None),
+        start=_build_start(solver.init, p, m, params["covariance"] is not None),
         refit=REFITS_BY_NAME[solver.refit],
         local_search=bool(solver.local_search),
         deflation=DEFLATION_RULES[params["deflation"]],
@@ -173,9 +205,7 @@ def make_solver(solver: Any) -> Solver:
         return DEFAULT_SOLVER
     if isinstance(solver, str) and solver == "paper":
         raise ValueError(f"{format_param('solver', solver)} has no options to set; use gpower.Solver(...).")
-    raise ValueError(
-        f"{format_param('solver', solver)} is not known; use one of 'auto', 'paper', or gpower.Solver(...)."
-    )
+    raise ValueError(f"{format_param('solver', solver)} is not known; use 'auto', 'paper', or gpower.Solver(...).")
 
 
 def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
@@ -203,90 +233,112 @@ def resolve_solver(params: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _check_option_combinations(params: Mapping[str, Any], m: int, p: int) -> None:
-    """Raise if options are set that exclude each other, or if a block does not fit into the samples.
+def _check_conflicts(params: Mapping[str, Any]) -> None:
+    """Raise ValueError if parameters exclude each other, with the first pair found.
 
-    `params` contains all parameters, whose options are among the allowed ones; `m` is the number of components and `p`
-    that of the samples, or of the variables of a covariance. The error is a ValueError with the first pair found.
+    `params` contains all parameters: options and penalty are valid, and rules on the variables without effect are None.
     """
     given = [name for name in ("cardinality", "gamma", "l1_bound", "budget") if params[name] is not None]
     if len(given) > 1:
         raise ValueError(
-            f"{' and '.join(map(format_param, given))} are set together, but each of them fixes the sparsity; "
-            "keep one and leave the others None."
+            f"{' and '.join(map(format_param, given))} are set together, but each fixes the sparsity; keep one."
         )
-    for name, value, other_name, other_value, reason in OPTION_CONFLICTS:
-        is_set = params[name] is not None if value is None else params[name] == value
-        if is_set and params[other_name] == other_value:
-            reason = reason.format(block=format_param("method", "block"), deflation=format_param("method", "deflation"))
-            raise ValueError(
-                f"{format_param(name, params[name])} excludes {format_param(other_name, other_value)}: {reason}."
-            )
-    if params["method"] == "block" and m > p:
-        raise ValueError(
-            f"A block of {format_param('n_components', m)} orthonormal units does not fit into n_samples={p}; "
-            f"ask for at most {p}, or use {format_param('method', 'deflation')}."
-        )
+    for name, setting, other, other_setting, reason in CONFLICTS:
+        if _has(params[name], setting) and _has(params[other], other_setting):
+            shown = format_param(name) if name in VARIABLE_RULE_NAMES else format_param(name, params[name])
+            remedies = {method: format_param("method", method) for method in ("block", "deflation")}
+            reason = reason.format(disjoint=format_param("constraint", "disjoint"), **remedies)
+            raise ValueError(f"{shown} excludes {format_param(other, params[other])}: {reason}.")
+    if params["penalty_weights"] is not None and params["cardinality"] is not None and params["penalty"] == "l0":
+        raise ValueError(f"{format_param('penalty_weights')} has no effect on a cardinality; give a budget, or gamma.")
 
 
-def _build_sparsity_spec(params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None) -> SparsitySpec:
-    """Return the kind of sparsity of m components of n variables and its levels; raise if parameters are not valid.
+def _has(value: Any, setting: Any) -> bool:
+    """Return whether a parameter has a setting of `CONFLICTS`: a value, or one that a function recognises."""
+    return bool(setting(value) if callable(setting) else value == setting)
 
-    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity.
-    `rules` are those of the same n variables and m components, None if neither they nor a budget have an effect. Levels
-    are cardinalities, fractions of the largest useful γ, ℓ1 bounds, budgets or shares of variance, one per component.
-    The penalty of the result is a family, whose level the solver sets; only a `CustomPenalty` has its own. Without a
-    level the cardinality is `choose_default_cardinality`, or γ is `DEFAULT_GAMMA` if the penalty is ℓ1 or variables
-    have weights. With rules, supports and costs are those of the rules: weights enter γ as roots of sums of squares,
-    and a cardinality counts groups. The error is a ValueError.
+
+def _check_penalty(penalty: Any, shape: tuple[int, int]) -> None:
+    """Raise ValueError unless `penalty` is a name, or a penalty of the user's own that keeps its contract.
+
+    The latter is called once, with ones in float64 as correlations of a shape (n, m); values of shape (m,) and a
+    gradient of shape (n, m) are expected. Whatever it raises becomes a ValueError.
     """
-    penalty = params["penalty"]
-    is_custom = isinstance(penalty, Penalty)
-    if not is_custom and not isinstance(penalty, str):
+    if isinstance(penalty, str) and penalty in PENALTIES_BY_NAME:
+        return
+    if not isinstance(penalty, Penalty):
         raise ValueError(
             f"{format_param('penalty', penalty)} is not known; use one of 'l0', 'l1', or an object of a class derived "
             "from gpower.penalties.Penalty."
         )
-    family = penalty if is_custom else PENALTIES_BY_NAME[check_option(penalty, "penalty", tuple(PENALTIES_BY_NAME))]
-    if is_custom:
-        _check_custom_penalty(family, (n, m if params["method"] == "block" else 1))
-    cardinality = params["cardinality"]
-    if has_default_cardinality(params):
-        cardinality = choose_default_cardinality(*((1, n) if rules is None else rules.cardinality_range))
+    name = f"{type(penalty).__name__}.evaluate"
+    try:
+        values, gradient = penalty.evaluate(np.ones(shape))
+    except Exception as error:
+        raise ValueError(f"{name} cannot be used on correlations of shape {shape}: {error}") from error
+    if np.shape(values) != shape[1:] or np.shape(gradient) != shape:
+        raise ValueError(
+            f"{name} gives arrays of shape {np.shape(values)} and {np.shape(gradient)} for correlations of shape "
+            f"{shape}; a value per unit, {shape[1:]}, and the gradient, {shape}, are needed."
+        )
+
+
+def _build_sparsity_spec(params: Mapping[str, Any], rules: VariableRules) -> SparsitySpec:
+    """Return the kind of sparsity of the components and its levels; raise ValueError if parameters are not valid.
+
+    `params` contains all constructor parameters as the user gave them, at most one of those that fix the sparsity, and
+    `rules` are those of them, for n variables and m components. Levels are cardinalities, fractions of the largest
+    useful γ, ℓ1 bounds, budgets or shares of variance, one per component. The penalty of the result is a family, whose
+    level the solver sets; only a `CustomPenalty` has its own. Without a level the cardinality is
+    `choose_default_cardinality`, or γ is `DEFAULT_GAMMA` if the penalty is ℓ1 or variables have weights. Supports and
+    costs are those of the rules: weights enter γ as roots of sums of squares, and a cardinality counts groups.
+    """
+    n, m = rules.n_features, rules.n_components
     sample_set = Cube() if params["variance"] == "l1" else Stiefel()
     common: dict[str, Any] = {"positive": bool(params["positive"]), "sample_set": sample_set}
-    if rules is not None:
-        _check_rule_combinations(params, rules)
-        if params["budget"] is not None:
-            return _build_budgeted_sparsity(params, rules, common)
-        weighted_rules = rules.build_support_rules(sum_weights=False)
-        assert weighted_rules is not None  # as a rule is active
-        family = (GroupL0 if penalty == "l0" else GroupL1)(weighted_rules, np.zeros(m))
-    if cardinality is not None and _is_variance_share(cardinality):
-        return _build_min_cardinality(params, n, m, rules, common)
-    if cardinality is not None:
-        has_groups = rules is not None and rules.group_indices is not None
-        count = n if rules is None else rules.n_groups
-        common["levels"] = _expand_cardinalities(cardinality, m, count, has_groups)
-        if rules is not None:
-            counting_rules = rules.build_support_rules()  # every group costs one
-            assert counting_rules is not None
-            rules.check_levels(counting_rules, common["levels"], "cardinality")
-            if penalty == "l0":
-                return ExactCardinality(penalty_family=GroupCardinality(counting_rules, np.ones(1)), **common)
-        if is_custom:
-            family.at_cardinality(np.asarray(common["levels"]))  # raises if the penalty has no cardinality
-            return ExactCardinality(penalty_family=family, **common)
-        return ExactCardinality(**common) if penalty == "l0" else CalibratedPenalty(penalty_family=family, **common)
+    if params["budget"] is not None:
+        return _build_budgeted_sparsity(params, rules, common)
     if params["l1_bound"] is not None:
         return L1BoundSpec(levels=_expand_numbers(params["l1_bound"], "l1_bound", m), **common)
-    if is_custom and params["gamma"] is None:
+    cardinality = params["cardinality"]
+    if has_default_cardinality(params):
+        cardinality = choose_default_cardinality(*rules.cardinality_range)
+    if _is_variance_share(cardinality):
+        shares = tuple(float(s) for s in expand_per_component(cardinality, "cardinality", m))
+        inner = _build_sparsity_spec({**params, "cardinality": rules.cardinality_range[0]}, rules)
+        return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **common)
+    family = _choose_penalty_family(params["penalty"], rules)
+    if cardinality is not None:
+        levels = _expand_cardinalities(cardinality, m, rules.n_groups, rules.n_groups < n)
+        counting_rules = rules.build_support_rules()  # every group costs one
+        if counting_rules is not None:
+            rules.check_levels(counting_rules, levels, "cardinality")
+        if params["penalty"] == "l1":
+            return CalibratedPenalty(penalty_family=family, levels=levels, **common)
+        if counting_rules is not None:
+            family = GroupCardinality(counting_rules, np.ones(1))
+        elif params["penalty"] == "l0":
+            return ExactCardinality(levels=levels, **common)
+        family.at_cardinality(np.asarray(levels))  # raises if a penalty of the user's own has no cardinality
+        return ExactCardinality(penalty_family=family, levels=levels, **common)
+    if params["gamma"] is None and isinstance(params["penalty"], Penalty):
         return CustomPenalty(penalty_family=family, **common)
-    gamma = DEFAULT_GAMMA[penalty] if params["gamma"] is None else params["gamma"]
-    levels = _expand_numbers(gamma, "gamma", m)
-    if rules is None:
-        family.at_gamma(np.zeros(m))  # raises if the penalty has no gamma
-    return PenaltyLevel(penalty_family=family, levels=levels, **common)
+    gamma = DEFAULT_GAMMA[params["penalty"]] if params["gamma"] is None else params["gamma"]
+    family.at_gamma(np.zeros(m))  # raises if a penalty of the user's own has no gamma
+    return PenaltyLevel(penalty_family=family, levels=_expand_numbers(gamma, "gamma", m), **common)
+
+
+def _choose_penalty_family(penalty: str | Penalty, rules: VariableRules) -> Penalty:
+    """Return the penalty that a checked parameter stands for, with rules on the variables.
+
+    Weights of the rules are costs of groups as roots of sums of squares. The level of the result is not used.
+    """
+    support_rules = rules.build_support_rules(sum_weights=False)
+    if isinstance(penalty, Penalty):
+        return penalty
+    if support_rules is None:
+        return PENALTIES_BY_NAME[penalty]
+    return (GroupL0 if penalty == "l0" else GroupL1)(support_rules, np.zeros(support_rules.group_costs.shape[1]))
 
 
 def has_default_cardinality(params: Mapping[str, Any]) -> bool:
@@ -314,59 +366,6 @@ def choose_default_cardinality(smallest: int, largest: int) -> int:
     return max(smallest, min(DEFAULT_CARDINALITY, -(-largest // VARIABLES_PER_SELECTED)))
 
 
-def _check_rule_combinations(params: Mapping[str, Any], rules: VariableRules) -> None:
-    """Raise if the penalty, the kind of level or the constraint exclude rules on the variables or a budget.
-
-    `params` contains all parameters; rules or a budget are set that have an effect. The error is a ValueError. Excluded
-    are a penalty of the user's own, an ℓ1 bound and a constraint; and weights with a cardinality of the ℓ0 penalty.
-    """
-    active = [*rules.active_params, *(["budget"] if params["budget"] is not None else [])]
-    for name, is_set in {
-        "a penalty of your own": isinstance(params["penalty"], Penalty),
-        format_param("l1_bound"): params["l1_bound"] is not None,
-        format_param("constraint", params["constraint"]): params["constraint"] is not None,
-    }.items():
-        if is_set:
-            raise ValueError(f"{format_param(active[0])} does not go together with {name}; leave one of the two out.")
-    if params["cardinality"] is not None and params["penalty"] == "l0" and "penalty_weights" in active:
-        raise ValueError(
-            f"{format_param('penalty_weights')} has no effect on a cardinality, which counts variables; give "
-            "budget=, the largest sum of the weights, or gamma."
-        )
-
-
-def _is_variance_share(cardinality: Any) -> bool:
-    """Return whether `cardinality` is a share of variance between 0 and 1, or a list of such shares.
-
-    `cardinality` is the parameter as the user gave it; None, whole numbers, an empty list, a list with a value that is
-    no such share, and invalid values give False. The length of a list is not checked.
-    """
-    levels = list(cardinality) if is_sequence(cardinality) else [cardinality]
-    return bool(levels) and all(is_number(s, Real) and not is_number(s, Integral) and 0 < float(s) < 1 for s in levels)
-
-
-def _build_min_cardinality(
-    params: Mapping[str, Any], n: int, m: int, rules: VariableRules | None, common: dict[str, Any]
-) -> SparsitySpec:
-    """Return the sparsity of the fewest variables that explain given shares of variance.
-
-    `params` contains all constructor parameters, with a share of variance as `cardinality`; `rules` are those of the n
-    variables and m components, or None; `common` has the fields `positive` and `sample_set` that all kinds of sparsity
-    share. The `cardinality_spec` of the result is the specification for the smallest cardinality that the rules allow.
-    Raise ValueError for a block, and unless there is one share or m.
-    """
-    if params["method"] == "block":
-        raise ValueError(
-            f"{format_param('cardinality', params['cardinality'])} is a share of the variance that an unrestricted "
-            "component would explain at its step, and a block has no steps; give numbers of variables, or use "
-            f"{format_param('method', 'deflation')}."
-        )
-    shares = tuple(float(s) for s in expand_per_component(params["cardinality"], "cardinality", m))
-    smallest = 1 if rules is None else rules.cardinality_range[0]
-    inner = _build_sparsity_spec({**params, "cardinality": smallest}, n, m, rules)
-    return MinCardinality(cardinality_spec=inner, penalty_family=inner.penalty_family, levels=shares, **common)
-
-
 def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, common: dict[str, Any]) -> SparsitySpec:
     """Return the sparsity of components whose weights sum to at most a budget.
 
@@ -375,15 +374,9 @@ def _build_budgeted_sparsity(params: Mapping[str, Any], rules: VariableRules, co
     budget rounded down, at most n. Raise ValueError without weights, with a penalty other than ℓ0, and for a budget
     that is negative, not finite, or that no support meets.
     """
-    if params["penalty"] != "l0":
-        raise ValueError(
-            f"budget works with {format_param('penalty', 'l0')}, not {params['penalty']!r}; use gamma with weights "
-            "instead."
-        )
     if params["penalty_weights"] is None:
         raise ValueError(
-            f"budget is the largest total cost of a component's variables; give {format_param('penalty_weights')}, "
-            "the cost of each variable."
+            f"budget limits a sum of costs; give those of the variables, {format_param('penalty_weights')}."
         )
     m, n = rules.n_components, rules.n_features
     levels = _expand_numbers(params["budget"], "budget", m)
@@ -406,26 +399,12 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
     name = params["constraint"]
     if name is None:
         return None
-    if _is_variance_share(params["cardinality"]):
-        raise ValueError(
-            f"{format_param('cardinality', params['cardinality'])} is a share of the variance that an unrestricted "
-            f"component would explain at its step, and {format_param('constraint', name)} has no steps; fit without "
-            "the constraint first, and give the numbers of variables that were found."
-        )
     if not sparsity.has_exchangeable_variables:
-        supported = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
-        unsupported = ", ".join(
-            format_param(key, params[key]) for key, value in supported.items() if value is None or params[key] != value
-        )
+        given = ", ".join(format_param(key, params[key]) for key in ("cardinality", "penalty", "variance"))
         raise ValueError(
             f"{format_param('constraint', name)} works on components with a cardinality, "
-            f"{format_param('penalty', 'l0')} and {format_param('variance', 'l2')}, not with {unsupported}; set the "
-            f"number of variables, as {format_param('cardinality', 10)}."
-        )
-    if sparsity.positive and name != "disjoint":
-        raise ValueError(
-            f"{format_param('positive', True)} with {format_param('constraint', name)}: non-negative loadings are "
-            f"orthogonal only without common variables; use {format_param('constraint', 'disjoint')}."
+            f"{format_param('penalty', 'l0')} and {format_param('variance', 'l2')}, not with {given}; set the number "
+            f"of variables, as {format_param('cardinality', 10)}."
         )
     m, n_needed = len(sparsity.levels), sum(map(int, sparsity.levels))
     p, n = shape
@@ -442,24 +421,6 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
             f"which is at most {rank}."
         )
     return CONSTRAINTS[name]
-
-
-def _check_custom_penalty(penalty: Penalty, shape: tuple[int, int]) -> None:
-    """Raise if a penalty of the user's own violates its contract on correlations of a shape (n, m).
-
-    It is called once, with ones in float64; values of shape (m,) and a gradient of shape (n, m) are expected. The error
-    is a ValueError, also if the penalty raises anything else.
-    """
-    name = f"{type(penalty).__name__}.evaluate"
-    try:
-        values, gradient = penalty.evaluate(np.ones(shape))
-    except Exception as error:
-        raise ValueError(f"{name} cannot be used on correlations of shape {shape}: {error}") from error
-    if np.shape(values) != shape[1:] or np.shape(gradient) != shape:
-        raise ValueError(
-            f"{name} gives arrays of shape {np.shape(values)} and {np.shape(gradient)} for correlations of shape "
-            f"{shape}; a value per unit, {shape[1:]}, and the gradient, {shape}, are needed."
-        )
 
 
 def _expand_cardinalities(cardinality: Any, m: int, n: int, grouped: bool = False) -> tuple[int, ...]:
@@ -506,21 +467,20 @@ def _build_start(init: Any, p: int, m: int, is_covariance: bool) -> Start | None
     """
     if init is None:
         return None
+    if isinstance(init, str) and init == "largest_norm":
+        return LargestNormStart()
     if isinstance(init, str):
-        if init == "largest_norm":
-            return LargestNormStart()
-        raise ValueError(
-            f"{format_param('init', init)}: use None, 'largest_norm', or an array of shape (n_samples, n_components)."
-        )
+        raise ValueError(f"{format_param('init', init)}: use None, 'largest_norm', or an array of directions.")
     if is_covariance:
         raise ValueError(
-            "init contains points of the sample space, which a precomputed covariance does not have; leave it None."
+            "init contains points of the sample space, and a precomputed covariance has none; leave it None."
         )
     points = np.asarray(init, float)
-    if points.shape != (p, m):
-        raise ValueError(f"init has shape {points.shape}, but a start for each component is needed: {(p, m)}.")
-    if not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):
-        raise ValueError("init has a column that is zero or not finite; every start must be a direction.")
+    if points.shape != (p, m) or not np.all(np.isfinite(points)) or not np.all(np.any(points, axis=0)):
+        raise ValueError(
+            f"init has shape {points.shape}; a direction for each component is needed, an array of shape {(p, m)} "
+            "without a column that is zero or not finite."
+        )
     return UserStart(points)
 
 

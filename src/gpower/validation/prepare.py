@@ -20,9 +20,10 @@ scatter matrices of samples, in float64 on the host: ``from_batch(X, weight)``, 
 
 `Covariates` and `CovariateVariables` (for a covariance) are what is removed from the variables: ``regress(container,
 weight, center)`` is a `CovariateRegression`, with `residuals`, a container or an array, and `encoding`, with the names
-of the encoded covariates; its ``compute_residuals(weight, center)`` has them as an array. ``balance(weight)`` are
-weights with which batches have equal weight, or raises ValueError; ``predict_missing(X, center)`` is a copy of X
-without NaN. Checks raise ValueError (`check_table` also TypeError) that name the variable. ``check_sample_weight(w, n,
+of the encoded covariates. ``balance_batches(batch, weight)`` are weights with which batches have equal weight;
+``predict_missing(X, center)`` is a copy of X without NaN.
+
+Checks raise ValueError (`check_table` also TypeError) that name the variable. ``check_sample_weight(w, n,
 dtype)`` returns None or a NumPy array, (n,), in that dtype, finite, non-negative and not all zero.
 
 ``check_finite(X, names, sums)`` looks for entries that are not finite, at once if `sums`, (n_features,), are finite;
@@ -30,7 +31,7 @@ dtype)`` returns None or a NumPy array, (n,), in that dtype, finite, non-negativ
 ``check_option(value, name, options)`` return the value. ``get_constructor_params(estimator)`` are its parameters by
 name; ``resolve_solver(params)`` is a new dictionary with a `Solver` as `solver`, an object with `init` and
 `accumulate_dtype`; ``build_fit_spec(params, shape, names)`` is a `FitSpec`. ``VariableRules.from_params`` has
-`cardinality_range`. ``read_covariates(…)`` are covariates and then batches, as columns with `values`, (n_samples,);
+`cardinality_range`. ``read_covariates(…)`` are covariates and then batches, (n_samples,), by name;
 ``CovariateEncoding.from_columns(columns).encode(columns)``, (n_samples, c), float64, are the encoded ones;
 ``CovariateVariables.find(selectors, names, n)`` are variables of a covariance. ``compute_variance_ratio(moments,
 standardized)`` of a regression is the share of the variance that was removed. ``impute(X, rank, …)`` has `X`, a filled
@@ -43,7 +44,7 @@ count)`` are `RunningMoments`, one per part, to which ``append_columns(moments, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -69,11 +70,12 @@ from gpower.solvers.working_set import MAX_DIRECT_ENTRIES
 from gpower.validation.checks import check_finite, check_range, check_sample_weight, check_table, format_variable_name
 from gpower.validation.covariance import check_covariance, detect_matrix_kind
 from gpower.validation.covariates import (
-    NO_BATCH_MESSAGE,
+    BATCH_NAME,
     CovariateEncoding,
     CovariateRegression,
     Covariates,
     CovariateVariables,
+    balance_batches,
     read_covariates,
 )
 from gpower.validation.imputation import impute
@@ -84,7 +86,7 @@ from gpower.validation.variable_rules import VARIABLE_RULE_NAMES, VariableRules,
 MAX_REMOTE_GRAM_VARIABLES = 4096
 #: Largest number of entries of a sparse table that is made dense for permutation: 2 GB in float64, 1 GB in float32.
 MAX_PERMUTED_ENTRIES = 250_000_000
-#: Largest number of entries of a table that is copied, to float64 or less what covariates predict: 32 MB.
+#: Largest number of entries of a table that is copied to float64: 32 MB.
 MAX_UPCAST_ENTRIES = 4_000_000
 #: Bytes per entry during permutation, and the smallest number of samples drawn from a table that is too large.
 BYTES_PER_PERMUTED_ENTRY, MIN_PERMUTED_SAMPLES = 40, 1000
@@ -116,8 +118,6 @@ class PreparedData:
         if they are on one. For a precomputed covariance zeros, ones and the roots of its diagonal.
     fit_specs : tuple of FitSpec
         One specification, or one per point of a grid; empty if nothing is fitted, as for a certificate.
-    build_float64_operator : callable, optional
-        Builds the operator in float64 from the original data, not from their float32 products.
     feature_names : ndarray of str or None
         Names of the variables.
     preprocessing_notes : tuple of str
@@ -133,7 +133,6 @@ class PreparedData:
     operator: Operator
     moments: Moments
     fit_specs: tuple[FitSpec, ...] = ()
-    build_float64_operator: Callable[[], Operator] | None = None
     feature_names: Array | None = None
     preprocessing_notes: tuple[str, ...] = ()
     input_dtype: np.dtype[Any] | None = None
@@ -144,15 +143,6 @@ class PreparedData:
     def dtype(self) -> np.dtype[Any]:
         """Return the type of the fitted attributes: that of the data."""
         return self.operator.dtype if self.input_dtype is None else self.input_dtype
-
-    def get_float64_operator(self) -> Operator:
-        """Return the operator in float64, which certificates need.
-
-        It is built again at every call if this operator is in float32; the data must then be in memory.
-        """
-        if self.operator.dtype == np.float64 or self.build_float64_operator is None:
-            return self.operator
-        return self.build_float64_operator()
 
     @property
     def fit_spec(self) -> FitSpec:
@@ -266,13 +256,10 @@ class EstimatorInput:
         if self.params["covariance"] is None:
             columns = read_covariates(covariates, batch, self.shape[0], self.row_names)
             encoding = CovariateEncoding.from_columns(columns)
-            labels = None if batch is None else columns[-1].values
+            labels = None if batch is None else columns[BATCH_NAME]
             return replace(self, covariates=Covariates(encoding, encoding.encode(columns), labels))
         if batch is not None:
-            raise ValueError(
-                f"batch= labels samples, and {format_param('covariance', 'precomputed')} has none; give the data, or "
-                "the covariance of the data that are centred in each batch."
-            )
+            raise ValueError(f"batch= labels samples, of which {format_param('covariance', 'precomputed')} has none.")
         found = CovariateVariables.find(covariates, self.feature_names, self.shape[1])
         return replace(self, covariates=found)
 
@@ -331,9 +318,7 @@ class EstimatorInput:
         that is imputed.
         """
         if self.params["certify"] and self.container.storage_description and not self.container.is_on_device:
-            return self.load_into_memory("A certificate needs the matrix in the memory of this machine").fill_missing(
-                rank
-            )
+            return self.load_into_memory("A certificate needs the matrix in memory").fill_missing(rank)
         if self.container.is_on_device:
             self._check_device_support()
         if check_option(self.params["missing"], "missing", ("error", "impute")) == "error":
@@ -362,10 +347,7 @@ class EstimatorInput:
         covariance, and for data that are too large or on a device.
         """
         if self.params["covariance"] is not None:
-            raise ValueError(
-                "Permuting needs the samples: it breaks what variables have in common, and a covariance is nothing "
-                f"else. {format_param('covariance', 'precomputed')} has none; give the data."
-            )
+            raise ValueError(f"Permuting needs the samples, and {format_param('covariance', 'precomputed')} has none.")
         if self.container.storage_description:
             return self._subsample_for_permutation().prepare_for_permutation()
         if not self.container.is_sparse:
@@ -377,8 +359,7 @@ class EstimatorInput:
         if size > MAX_PERMUTED_ENTRIES:
             raise ValueError(
                 f"Permuting needs a dense table; X is sparse, of {size:.2g} entries, more than "
-                f"{MAX_PERMUTED_ENTRIES:.2g}: give fewer samples, or the variables of largest variance: "
-                "chance finds its components among those."
+                f"{MAX_PERMUTED_ENTRIES:.2g}: give fewer samples, or the variables of largest variance."
             )
         self.fill_missing(0).require_finite()
         return replace(self, X=self.X.toarray())
@@ -414,8 +395,8 @@ class EstimatorInput:
         """Build the operator of the data, centred and scaled as requested, and check its entries.
 
         Call `fill_missing` before: missing and infinite entries raise ValueError here, as do columns out of the range
-        of the dtype, and required variables that are constant. Small data in float32 are prepared in float64, and small
-        data in blocks are loaded; `input_dtype` of the result is that of X.
+        of the dtype, and required variables that are constant. Small data in float32, and data for a certificate, are
+        prepared in float64, and small data in blocks are loaded; `input_dtype` of the result is that of X.
 
         Parameters
         ----------
@@ -429,32 +410,34 @@ class EstimatorInput:
         """
         precomputed = self.params["covariance"] == "precomputed"
         if self.shape[0] == 1 and self.params["center"] and not precomputed:
-            raise ValueError(
-                "n_samples=1: a single sample has no variance about its mean; give more, or "
-                f"{format_param('center', False)}."
-            )
+            raise ValueError(f"n_samples=1: a single sample has no variance without {format_param('center', False)}.")
         table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
         blocks, size = table.block_matrix, self.shape[0] * self.shape[1]
         if blocks is not None and blocks.fits_in_memory and size <= MAX_DIRECT_ENTRIES:
             table = table.load_into_memory("A small table is solved in memory")  # so that all containers agree
-        table = table.to_float64() if table._is_small_array else table
+        table = table.to_float64() if table._is_small_array or self.params["certify"] else table
         weight = check_sample_weight(table._balance(sample_weight), self.shape[0], table.X.dtype)
-        regression = table._regress_on_covariates(weight)
-        should_reduce = self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce
-        operator, moments = table._build_operator(regression, weight, should_reduce)
+        center, regression = bool(self.params["center"]), None
+        with np.errstate(all="ignore"):  # entries that are not finite are named below
+            if table.covariates is not None:
+                regression = table.covariates.regress(table.container, weight, center)
+            operator, moments = as_operator(
+                table.X if regression is None else regression.residuals,
+                center=center,
+                scale=self.params["scale"],
+                sample_weight=weight,
+                covariance=precomputed,
+                reduce_tall=self._should_reduce_to_covariance(fit_specs) if reduce is None else reduce,
+                double_sums=self.params["solver"].accumulate_dtype == "float64",
+            )
         check_finite(table.X, self.feature_names, moments.column_norms, storage_name=self.storage_name)
         check_range(moments.column_norms, self.feature_names, self.X.dtype)
         check_required_variables(fit_specs, moments.column_norms, self.feature_names)
-
-        def build_float64_operator() -> Operator:
-            exact = table.to_float64()
-            return exact._build_operator(exact._regress_on_covariates(weight), weight, True, moments)[0]
 
         return PreparedData(
             operator,
             moments,
             tuple(fit_specs),
-            build_float64_operator,
             feature_names=self.feature_names,
             preprocessing_notes=notes,
             input_dtype=self.X.dtype,
@@ -470,57 +453,18 @@ class EstimatorInput:
         """
         if not self.params["balance"]:
             return sample_weight
-        if self.covariates is None:
-            raise ValueError(NO_BATCH_MESSAGE.format(balance=format_param("balance", True)))
-        return self.covariates.balance(check_sample_weight(sample_weight, self.shape[0], np.dtype(np.float64)))
-
-    def _regress_on_covariates(self, weight: Array | None) -> CovariateRegression | None:
-        """Return the regression of the variables on the covariates; None without covariates.
-
-        `weight`, (n_samples,) or None, comes from `check_sample_weight`. Entries of X that are not finite make the
-        residuals of their columns not finite, without a warning. The residuals of a small table are an array, otherwise
-        a container. Raise ValueError if the covariates predict all samples exactly.
-        """
-        if self.covariates is None:
-            return None
-        center = bool(self.params["center"])
-        with np.errstate(all="ignore"):  # values that are not finite are named later
-            regression = self.covariates.regress(self.container, weight, center)
-            return regression.compute_residuals(weight, center) if self._is_small_array else regression
+        batch = getattr(self.covariates, "batch", None)
+        if batch is None:
+            raise ValueError(f"{format_param('balance', True)} weights batches equally; pass their labels as batch=.")
+        return balance_batches(batch, check_sample_weight(sample_weight, self.shape[0], np.dtype(np.float64)))
 
     @property
     def _is_small_array(self) -> bool:
-        """Return whether the table is an array small enough to be copied: to float64, or less what covariates predict.
+        """Return whether the table is an array small enough to be copied to float64.
 
         In float64 more digits are left after deflation.
         """
         return isinstance(self.X, np.ndarray) and self.X.size <= MAX_UPCAST_ENTRIES
-
-    def _build_operator(
-        self,
-        regression: CovariateRegression | None,
-        weight: Array | None,
-        reduce: bool,
-        moments: Moments | None = None,
-    ) -> tuple[Operator, Moments]:
-        """Build the operator; entries that are not finite make the norms of their columns not finite.
-
-        It is the operator of the data or, with a `regression` on covariates, of its residuals.
-        `weight`, (n_samples,) or None, comes from `check_sample_weight`; it has no effect on a precomputed covariance.
-        `reduce` allows tall data to be replaced by their covariance. `moments` are those of an earlier call with the
-        same weights, also in another dtype, and save a pass. The operator has the dtype of the table.
-        """
-        with np.errstate(all="ignore"):
-            return as_operator(
-                self.X if regression is None else regression.residuals,
-                center=self.params["center"],
-                scale=self.params["scale"],
-                sample_weight=weight,
-                covariance=self.params["covariance"] == "precomputed",
-                reduce_tall=reduce,
-                double_sums=self.params["solver"].accumulate_dtype == "float64",
-                moments=moments,
-            )
 
     def _validate_covariance(self, sample_weight: Any) -> tuple[EstimatorInput, tuple[str, ...]]:
         """Return the input and notes on its changes, one sentence each; raise ValueError unless it is a covariance.
@@ -563,8 +507,7 @@ class EstimatorInput:
         has_points = not isinstance(params["solver"].init, str | None)
         if params["covariance"] is not None or params["variance"] != "l2" or has_points:
             raise ValueError(
-                'partial_fit keeps the covariance of samples, not the samples: it needs covariance=None, variance="l2" '
-                'and an init of None or "largest_norm".'
+                "partial_fit keeps no samples: it needs covariance=None, variance='l2' and init=None or 'largest_norm'."
             )
         if n > MAX_STREAM_FEATURES:
             raise ValueError(
@@ -578,14 +521,10 @@ class EstimatorInput:
         total = batch_moments if earlier is None else earlier.merge(batch_moments)
         center, scale = bool(params["center"]), bool(params["scale"])
         fit_spec = build_fit_spec(params, (n, n), self.feature_names)
-        operator, moments = total.to_operator(center, scale)
+        operator, moments = (total.to_float64() if params["certify"] else total).to_operator(center, scale)
         check_required_variables([fit_spec], moments.column_norms, self.feature_names)
         return total, PreparedData(
-            operator,
-            moments,
-            (fit_spec,),
-            lambda: total.to_float64().to_operator(center, scale)[0],
-            self.feature_names,
+            operator, moments, (fit_spec,), feature_names=self.feature_names, input_dtype=total.dtype
         )
 
     def compute_moments_by_part(self, part: Array, count: int) -> list[RunningMoments]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -15,12 +15,12 @@ from gpower.solvers.ascent import Callback
 DEFAULT_TOL, PAPER_TOL = 1e-6, 1e-4
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(repr=False, eq=False)
 class Solver(BaseEstimator):
     """Options of the search for components, for ``GPower(solver=Solver(...))``.
 
-    An instance cannot be changed by assignment. scikit-learn's `set_params` and `clone` work, and
-    ``GPower.set_params(solver__acceleration=False)`` reaches the options.
+    scikit-learn's `set_params` and `clone` work, and ``GPower.set_params(solver__acceleration=False)`` reaches the
+    options.
 
     Attributes
     ----------
@@ -68,25 +68,6 @@ class Solver(BaseEstimator):
             return NotImplemented
         mine, others = self.get_params(deep=False), other.get_params(deep=False)
         return all(np.array_equal(mine[name], others[name]) for name in mine)  # `init` may be an array
-
-    def set_params(self, **params: Any) -> Self:
-        """Set options in place, as scikit-learn's meta-estimators need it.
-
-        Parameters
-        ----------
-        **params
-            Options by name.
-
-        Returns
-        -------
-        self
-        """
-        options = self.get_params(deep=False)
-        for name in params:
-            if name not in options:
-                raise ValueError(f"{name!r} is not an option of Solver; use one of {', '.join(options)}.")
-        self.__dict__.update(params)  # assignment is refused
-        return self
 
     def to_dict(self) -> dict[str, Any]:
         """Return the options that a file keeps, by name: all but the callback; `init` may be an array."""

@@ -26,8 +26,9 @@ whether a value is of a kind of number and not a bool, `is_sequence` whether it 
 from __future__ import annotations
 
 import difflib
+import math
 import reprlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral, Real
@@ -41,7 +42,7 @@ from gpower._utils.text import find_column, format_names, get_variable_name
 from gpower._utils.warnings import GPowerWarning, WarningSpec
 from gpower.penalties.knapsack import RELATIVE_COST_TOLERANCE
 from gpower.penalties.support_rules import SupportRules
-from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python_list
+from gpower.validation.checks import format_variable_name, is_number, is_sequence, to_python, to_python_list
 
 #: Names of the variables, or None.
 FeatureNames = Sequence[str] | Array | None
@@ -111,10 +112,7 @@ class VariableRules:
         `params` contains parameters by name, of which the rules are read as the user gave them, and not checked yet;
         those that are missing are None. `names`, (n,), are the names of the variables, if they have any.
         """
-        rules = {name: params.get(name) for name in VARIABLE_RULE_NAMES}
-        for name in ("groups", "penalty_weights"):
-            rules[name] = _convert_series_to_dict(rules[name], name)
-        return cls(n, m, names, **rules)
+        return cls(n, m, names, **{name: params.get(name) for name in VARIABLE_RULE_NAMES})
 
     @property
     def active_params(self) -> list[str]:
@@ -123,7 +121,7 @@ class VariableRules:
             "groups": self.group_indices is not None,
             "include": any(part.size for part in self.included_columns),
             "exclude": any(part.size for part in self.excluded_columns),
-            "penalty_weights": self.weights is not None,
+            "penalty_weights": bool(np.any(self.weights.variables != 1) or np.isfinite(self.weights.groups).any()),
         }
         return [name for name, active in has_effect.items() if active]
 
@@ -166,10 +164,11 @@ class VariableRules:
         A variable without a label is a group of its own. Not valid are labels that cannot be hashed, groups that leave
         all variables without a label, and a single group of several variables.
         """
-        given = self._read_labels()
+        if self.groups is None:
+            return VariableGroups(np.arange(self.n_features), [None] * self.n_features)
         indices, labels = np.zeros(self.n_features, np.intp), list[Any]()
         number_by_label: dict[Any, int] = {}
-        for j, label in enumerate(given):
+        for j, label in enumerate(self._read_labels()):
             if not isinstance(label, Hashable):
                 raise ValueError(
                     f"groups has {reprlib.repr(label)} for variable {self.format_variable(j)}; a label is a name or a "
@@ -180,37 +179,43 @@ class VariableRules:
             indices[j] = len(labels) if is_missing else number_by_label.setdefault(label, len(labels))
             if indices[j] == len(labels):
                 labels.append(None if is_missing else label)
-        if self.groups is not None and len(self.groups) and self.n_features and not number_by_label:
+        if len(self.groups) and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
-            raise ValueError(
-                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}, which leaves nothing to "
-                "choose; give several groups, or None."
-            )
+            raise ValueError(f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give more.")
         return VariableGroups(indices, labels)
 
     def _read_labels(self) -> list[Any]:
         """Return one label per variable, not checked; None for those that a dictionary does not name.
 
-        If a dictionary names a variable twice, by name and column, the last entry counts. Raise ValueError if `groups`
-        is neither a list of n entries nor a dictionary of known variables.
+        If a dictionary names a variable twice, by name and column, the last entry counts.
         """
-        labels: list[Any] = [None] * self.n_features
-        if isinstance(self.groups, Mapping):
-            for variable, label in self.groups.items():
-                labels[self.locate_variable(variable, "groups")] = label
-        elif self.groups is not None:
-            if not is_sequence(self.groups):
-                raise ValueError(
-                    f"{format_param('groups', self.groups)}: one label per variable is needed, or a dictionary by name."
-                )
-            labels = to_python_list(self.groups)
-            if len(labels) != self.n_features:
-                raise ValueError(
-                    f"groups has {len(labels)} labels, but there are {self.n_features} variables; give one for each, "
-                    "or a dictionary by name."
-                )
-        return labels
+        given = self._read_by_variable("groups", "label")
+        if isinstance(given, Mapping):
+            label_by_column = {self.locate_variable(each, "groups"): label for each, label in given.items()}
+            return [label_by_column.get(j) for j in range(self.n_features)]
+        return given
+
+    def _read_by_variable(self, parameter: str, what: str) -> Mapping[Any, Any] | list[Any]:
+        """Return a parameter that has an entry per variable, as a dictionary or as a list in the order of the columns.
+
+        `what` says in the message what an entry is. Entries and keys are not checked. Raise ValueError if the parameter
+        is neither a dictionary nor a list of n entries.
+        """
+        given = _convert_series_to_dict(getattr(self, parameter), parameter)
+        if isinstance(given, Mapping):
+            return given
+        if not is_sequence(given):
+            raise ValueError(
+                f"{format_param(parameter, given)}: one {what} per variable is needed, or a dictionary by name."
+            )
+        entries = to_python_list(given)
+        if len(entries) != self.n_features:
+            raise ValueError(
+                f"{format_param(parameter)} has {len(entries)} entries, but there are {self.n_features} variables; "
+                "give one for each, or a dictionary by name."
+            )
+        return entries
 
     @property
     def group_indices(self) -> Array | None:
@@ -300,9 +305,7 @@ class VariableRules:
         entries = to_python_list(given)
         n_nested = sum(map(is_sequence, entries))
         if 0 < n_nested < len(entries):
-            raise ValueError(
-                f"{parameter} mixes variables and lists of them; give one list, or one for each component."
-            )
+            raise ValueError(f"{parameter} mixes variables and lists; give one list, or one for each component.")
         if n_nested and len(entries) != self.n_components:
             raise ValueError(
                 f"{parameter} has {len(entries)} lists, but {format_param('n_components', self.n_components)}; give "
@@ -315,47 +318,16 @@ class VariableRules:
         return columns if n_nested else columns * self.n_components
 
     @cached_property
-    def weights(self) -> PenaltyWeights | None:
-        """Return the weights of the variables and of the groups; None if all variables have one and no group is named.
-
-        Raise ValueError if a weight is negative or not a finite number, or if all that count are zero: those of named
-        groups, and those of the variables of the other groups.
-        """
-        given = self.penalty_weights
-        if given is None:
-            return None
+    def weights(self) -> PenaltyWeights:
+        """Return the weights of the variables and of the groups; raise ValueError unless all are finite and ≥ 0."""
         weights = PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        if self.penalty_weights is None:
+            return weights
+        given = self._read_by_variable("penalty_weights", "non-negative number")
         if isinstance(given, Mapping):
             self._assign_weights_by_name(given, weights)
         else:
-            weights.variables[:] = self._read_weights_in_order(given)
-        is_named = np.isfinite(weights.groups)
-        if not (weights.variables[~is_named[self.variable_groups.indices]].any() or weights.groups[is_named].any()):
-            raise ValueError(
-                f"{format_param('penalty_weights')} are all zero, so that nothing is sparse; give some that are "
-                "positive."
-            )
-        return None if np.all(weights.variables == 1) and not is_named.any() else weights
-
-    def _read_weights_in_order(self, given: Any) -> Array:
-        """Return the weights of all variables, (n,) in float64, given in the order of the columns.
-
-        Raise ValueError unless `given` is an iterable of n finite, non-negative numbers; bool and text are none. The
-        result may be the array `given` itself.
-        """
-        try:
-            is_vector = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "fiu"
-            weights = np.asarray(given if is_vector else [_to_float_or_nan(value) for value in given], np.float64)
-        except TypeError:
-            needed = "one non-negative number per variable is needed, or a dictionary by name"
-            raise ValueError(f"{format_param('penalty_weights', given)}: {needed}.") from None
-        if weights.size != self.n_features:
-            raise ValueError(
-                f"{format_param('penalty_weights')} has {weights.size} entries, but there are {self.n_features} "
-                "variables; give one for each."
-            )
-        for j in np.flatnonzero(~((weights >= 0) & (weights < np.inf)))[:1]:
-            _check_penalty_weight(weights[j], self.format_variable(int(j)))
+            weights.variables[:] = [_check_penalty_weight(w, j, self.format_variable) for j, w in enumerate(given)]
         return weights
 
     def _assign_weights_by_name(self, given: Mapping[Any, Any], weights: PenaltyWeights) -> None:
@@ -376,16 +348,14 @@ class VariableRules:
             g = group_by_label.get(key)
             if g is None:
                 j = self.locate_variable(key, "penalty_weights")
-                weights.variables[j] = _check_penalty_weight(value, self.format_variable(j))
+                weights.variables[j] = _check_penalty_weight(value, j, self.format_variable)
             else:
                 owner = weights.variables if self.group_indices is None else weights.groups
-                owner[g] = _check_penalty_weight(value, self.format_group(g))
+                owner[g] = _check_penalty_weight(value, g, self.format_group)
         both = np.flatnonzero((weights.variables != 1) & np.isfinite(weights.groups[indices]))
         if both.size:
             name, label = self.format_variable(int(both[0])), self.format_group(int(indices[both[0]]))
-            raise ValueError(
-                f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one of the two."
-            )
+            raise ValueError(f"{format_param('penalty_weights')} names {name} and its group, {label}; keep one.")
 
     def build_support_rules(self, sum_weights: bool | None = None) -> SupportRules | None:
         """Return the rules that a support must satisfy; None if no parameter has an effect.
@@ -405,16 +375,15 @@ class VariableRules:
             both = np.intersect1d(include, exclude)
             if both.size:
                 names = format_names([self.format_variable(int(j)) for j in both])
-                raise ValueError(
-                    f"{names} {'is' if both.size == 1 else 'are'} in include and in exclude; keep each variable in one "
-                    "of the two."
-                )
+                raise ValueError(f"include and exclude both name {names}; keep each variable in one of them.")
             if exclude.size == self.n_features:
                 raise ValueError(f"exclude names all {self.n_features} variables, which leaves none to use.")
         indices = self.variable_groups.indices
         excluded = _build_component_masks(self.excluded_columns, self.n_features)
         required = _build_component_masks([indices[part] for part in self.included_columns], self.n_groups)
         costs = None if sum_weights is None else self._compute_group_costs(excluded, sum_weights)
+        if costs is not None and not costs.any():
+            raise ValueError(f"{format_param('penalty_weights')} are all zero; give some that are positive.")
         return SupportRules.from_groups(indices, costs, required, excluded)
 
     def _compute_group_costs(self, excluded: Array, sum_weights: bool) -> Array:
@@ -424,7 +393,7 @@ class VariableRules:
         The cost is the sum of these weights with `sum_weights`, otherwise the root of the sum of their squares; zero if
         all are excluded. A weight that is given to a group by its label is its cost. The result is in float64.
         """
-        weights = self.weights or PenaltyWeights(np.ones(self.n_features), np.full(self.n_groups, np.nan))
+        weights = self.weights
         allowed = np.where(excluded, 0.0, weights.variables[:, None])
         addends = allowed if sum_weights else allowed**2
         indices = self.variable_groups.indices
@@ -452,17 +421,14 @@ class VariableRules:
                 names = format_names([self.format_group(int(g)) for g in required])
                 cost = f"{required.size} {what}" if is_count else f"a cost of {unit.required_cost[0]:g}"
                 raise ValueError(
-                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or raise "
-                    "it."
+                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer."
                 )
             count, cheapest = np.count_nonzero(usable), np.min(unit.group_costs[usable, 0])
             if is_count and level > count:
-                raise ValueError(
-                    f"{format_param(parameter, level)}, and exclude leaves {count} {what}; ask for no more."
-                )
+                raise ValueError(f"{format_param(parameter, level)}, and exclude leaves {count} {what}.")
             if not is_count and level < cheapest:
                 raise ValueError(
-                    f"{format_param(parameter, level)} pays for nothing: the cheapest of the {what} costs {cheapest:g}."
+                    f"{format_param(parameter, level)} pays for nothing; {what} cost {cheapest:g} or more."
                 )
 
 
@@ -511,20 +477,16 @@ def _build_component_masks(lists: Sequence[Array], size: int) -> Array:
     return masks
 
 
-def _to_float_or_nan(value: Any) -> float:
-    """Return a real number, also of NumPy, as a float, and NaN for anything else, a bool included."""
-    return float(value) if is_number(value, Real) else float("nan")
-
-
-def _check_penalty_weight(value: Any, owner: str) -> float:
+def _check_penalty_weight(value: Any, i: int, format_owner: Callable[[int], str]) -> float:
     """Return a weight as a float; raise ValueError unless it is finite and not negative.
 
-    `owner` names its variable or group in the message.
+    ``format_owner(i)`` names its variable or group in the message.
     """
-    weight = _to_float_or_nan(value)
-    if not 0 <= weight < float("inf"):
+    is_real = type(value) is float or is_number(value, Real)  # the first test is the fast one
+    if not is_real or not 0 <= value < math.inf:
+        shown = reprlib.repr(to_python(value))
         raise ValueError(
-            f"{format_param('penalty_weights')} holds {weight:g} for {owner}; weights are finite numbers, none "
+            f"{format_param('penalty_weights')} holds {shown} for {format_owner(i)}; weights are finite numbers, none "
             "negative, and zero is free."
         )
-    return weight
+    return float(value)
