@@ -1,6 +1,9 @@
 """A resumed fit equals the uninterrupted one to the last digit; checkpoints of other fits are refused."""
 
 import shutil
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -143,6 +146,27 @@ def test_a_generator_is_resumed_in_its_state(tmp_path):
     found = model(path, resume=True, random_state=np.random.RandomState(99), **options).fit(make_store(X))
     expected = model(tmp_path / "other.npz", random_state=np.random.RandomState(5), **options).fit(make_store(X))
     np.testing.assert_array_equal(found.components_, expected.components_)
+
+
+@pytest.mark.slow
+def test_a_killed_process_leaves_a_whole_checkpoint(tmp_path):
+    """After SIGKILL in the third component, the fit is resumed from the first two."""
+    path, data = tmp_path / "fit.npz", tmp_path / "x.npy"
+    np.save(data, X)
+    code = f"""
+import os, signal
+from gpower import GPower, Solver
+from gpower.io.model_file import read_model, write_model
+from gpower.validation.prepare import PreparedData
+path = {str(path)!r}
+def watch(state):
+    if os.path.exists(path) and len(read_model(path)[0]["notes"]) == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+GPower(4, cardinality=8, memory_limit=100_000, checkpoint=path, solver=Solver(callback=watch)).fit({str(data)!r})
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    found = model(path, resume=True).fit(data)
+    np.testing.assert_array_equal(found.components_, model(tmp_path / "other.npz").fit(data).components_)
 
 
 @pytest.mark.parametrize("resume", [False, True])
