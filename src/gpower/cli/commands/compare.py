@@ -59,7 +59,8 @@ def compare(
     """
     if flags.options["cardinality"] is None:
         raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
-    loaded, options = load_table(data, flags, sink), flags.options
+    options = flags.options
+    loaded = load_table(data, flags.reading, options, sink)
     table = _fill_missing(loaded.table, options, sink)
     with sink.print_warnings(), sink.show_task(f"comparing on {data.name}") as show_method:
         comparison = gpower.compare(table.to_frame_or_array(), **options, callback=show_method)

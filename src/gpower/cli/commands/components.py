@@ -9,7 +9,7 @@ from gpower._utils.text import format_count, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
 from gpower.cli.shared_flags import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
@@ -49,11 +49,11 @@ def components(
     as_json : bool
         Print the figures as JSON.
     """
-    loaded = load_table(data, flags, sink)
-    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
+    loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     flags.options["n_components"] = min(flags.options["n_components"], *loaded.table.X.shape)
     with sink.print_warnings(), sink.show_progress_bar(f"permuting {loaded.table.X.shape[1]} variables") as update:
-        test = gpower.component_test(loaded.table.to_frame_or_array(), **flags.options, **removed, progress=update)
+        X = loaded.table.to_frame_or_array()
+        test = gpower.component_test(X, **flags.options, **loaded.removed, progress=update)
     sink.print_notes(*test.null_distribution.notes)
     sink.print_result(
         lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},

@@ -6,7 +6,7 @@ import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
-from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata, print_batch_notes
 from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
@@ -87,21 +87,21 @@ def fit(
     """
     from gpower.plotting import plot_loadings
 
-    loaded = load_table(data, flags, sink).decode_to_cache(flags.place["cache"], flags.place["scheduler"], sink)
-    samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
-    removed = samples.removed
+    loaded = load_table(data, flags.reading, flags.options, sink)
+    loaded = loaded.decode_to_cache(flags.place["cache"], flags.place["scheduler"], sink)
+    loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
     with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
-        fitted, notes = fit_model(shared, flags.options, sink, removed, flags.place["device"], flags.choice)
+        fitted, notes = fit_model(shared, flags.options, sink, flags.place["device"], flags.choice)
         model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
-        notes += print_batch_notes(model, shared, samples, sink)
-        ordinary_share = None if as_json else _compute_ordinary_share(model, shared, removed)
+        notes += print_batch_notes(model, shared, sink)
+        ordinary_share = None if as_json else _compute_ordinary_share(model, shared)
         sink.print_result(
-            lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.reading_notes, *notes]),
+            lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.notes, *notes]),
             lambda console: print_components(console, model, shared.feature_names, shared.title, top, ordinary_share),
         )
         sink.write_files(
             lambda folder: write_results(
-                folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv, removed
+                folder, model, shared.table, shared.feature_names, shared.is_covariance, safe_csv, shared.removed
             )
         )
         sink.save_plot(lambda: plot_loadings(model, shared.feature_names))
@@ -111,15 +111,13 @@ def fit_model(
     input_table: InputTable,
     options: OptionValues,
     sink: OutputSink,
-    removed: OptionValues | None = None,
     device: str = "cpu",
     choice: OptionValues | None = None,
 ) -> tuple["gpower.GPower | gpower.GPowerCV", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
-    `removed` are the covariates and batches, as arguments of `GPower.fit`. `choice` are the parameters of the
-    cross-validation that chooses the numbers of variables if the option `cardinality` is "auto"; the search is then
-    returned, with the model as its best estimator.
+    `choice` are the parameters of the cross-validation that chooses the numbers of variables if the option
+    `cardinality` is "auto"; the search is then returned, with the model as its best estimator.
     """
     import numpy as np
 
@@ -129,7 +127,7 @@ def fit_model(
 
     search = None
     if options["cardinality"] == "auto" and choice is not None:
-        search = choose_cardinality(input_table, options, choice, removed or {}, sink)
+        search = choose_cardinality(input_table, options, choice, sink)
         chosen = search.best_params_["cardinality"]
         options["cardinality"] = expand_per_component(chosen, "-k", options["n_components"])
     elif choice is not None and (typed := list_typed_choice_flags(choice)):
@@ -139,7 +137,8 @@ def fit_model(
     progress = sink.show_progress(description, input_table.bytes_on_disk)
     with collect_warnings() as messages, progress as callback:
         X = input_table.table.to_frame_or_array() if device == "cpu" else to_device(input_table.table.X, device)
-        model = gpower.GPower(**resolve_solver(params)).set_params(solver__callback=callback).fit(X, **(removed or {}))
+        model = gpower.GPower(**resolve_solver(params)).set_params(solver__callback=callback)
+        model.fit(X, **input_table.removed)
     model.set_params(**params)  # the callback ends with the command
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     if search is not None:
@@ -158,7 +157,7 @@ def list_typed_choice_flags(choice: OptionValues) -> list[str]:
     return [CROSS_VALIDATION_FLAGS[name].display_name for name in choice if name in typed_params.get()]
 
 
-def _compute_ordinary_share(model: "gpower.GPower", input_table: InputTable, removed: OptionValues) -> float | None:
+def _compute_ordinary_share(model: "gpower.GPower", input_table: InputTable) -> float | None:
     """Return the share of the variance that as many ordinary components explain; None if that would take long."""
     n_samples, n_features = input_table.table.X.shape
     multiplications = n_samples * n_features * min(n_samples, n_features)
@@ -166,14 +165,15 @@ def _compute_ordinary_share(model: "gpower.GPower", input_table: InputTable, rem
         return None
     from gpower.plotting.scree import compute_pca_shares
 
-    given = {} if input_table.is_covariance else removed  # the model knows which variables of a covariance they are
+    # The model knows which variables of a covariance are covariates.
+    removed = {} if input_table.is_covariance else input_table.removed
     with collect_warnings():  # the fit has printed them
-        residual_model, X = model.remove_covariates(input_table.table.to_frame_or_array(), **given)
+        residual_model, X = model.remove_covariates(input_table.table.to_frame_or_array(), **removed)
         return float(compute_pca_shares(residual_model, X).sum())
 
 
 def choose_cardinality(
-    input_table: InputTable, options: OptionValues, cv_options: OptionValues, removed: OptionValues, sink: OutputSink
+    input_table: InputTable, options: OptionValues, cv_options: OptionValues, sink: OutputSink
 ) -> "gpower.GPowerCV":
     """Choose the number of variables of each component by cross-validation, print it to stderr, return the search.
 
@@ -200,7 +200,7 @@ def choose_cardinality(
     description = f"choosing the number of variables by {cv_options['cv']} folds"
     with sink.print_warnings(), sink.show_progress_bar(description) as update:
         model = gpower.GPowerCV(**shared, **cv_options, search=search, progress=update)
-        model.fit(input_table.table.to_frame_or_array(), **removed)
+        model.fit(input_table.table.to_frame_or_array(), **input_table.removed)
     sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
     if figure_path is not None:
         sink.save_plot(lambda: plot_cv(model), figure_path)

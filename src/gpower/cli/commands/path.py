@@ -8,7 +8,7 @@ import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
 from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
@@ -52,11 +52,10 @@ def path(
 
     folder = output or Path()
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
-    loaded = load_table(data, flags, sink)
-    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
+    loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:
         X = loaded.table.to_frame_or_array()
-        result = gpower.sparsity_path(X, **flags.options, **removed, resume=earlier, progress=update)
+        result = gpower.sparsity_path(X, **flags.options, **loaded.removed, resume=earlier, progress=update)
     is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
     if earlier is not None and is_finished:
         result = earlier  # a second walk may end in other variables of the same variance

@@ -1,6 +1,6 @@
 """``gpower report``: an interactive HTML page of a model."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,8 @@ from gpower.cli.commands.fit import (
 )
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
-from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.models import load_model_and_table
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
 from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
     N_COMPONENTS_OVERRIDE,
@@ -83,28 +83,26 @@ def report(
     prepare_report_file(output)
     fitted: Any
     if table is None:
-        loaded = load_table(source, flags, sink)
-        samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
-        fitted, _ = fit_model(loaded, flags.options, sink, samples.removed, choice=flags.choice)
+        loaded = load_table(source, flags.reading, flags.options, sink)
+        loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
+        fitted, _ = fit_model(loaded, flags.options, sink, choice=flags.choice)
     else:
         typed_options = format_typed_flags(flags.options, ["certify"])
         if typed_flags := ", ".join(filter(None, [typed_options, *list_typed_choice_flags(flags.choice)])):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
-        fitted = load_model(source)
-        loaded = load_matching_table(fitted, table, flags, sink)
-        samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
+        fitted, loaded = load_model_and_table(source, table, flags, sink)
     flags.requested["certify"] = table is not None and flags.options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
-        results = list(_compute_results(model, loaded, samples.removed, flags.requested, gmt, sink))
-    notes += _redact_notes([*loaded.reading_notes, *samples.notes], loaded, flags.page)
+        results = list(_compute_results(model, loaded, flags.requested, gmt, sink))
+    notes += _redact_notes(loaded, flags.page)
     with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
         contents = collect_content(
             fitted,
             loaded.table.to_frame_or_array(),
-            metadata=samples.columns or None,
-            **samples.removed,
+            metadata=loaded.metadata or None,
+            **loaded.removed,
             sample_names=loaded.table.sample_names,
             feature_names=loaded.feature_names,
             results=ReportResults.from_iterable(results),
@@ -118,22 +116,14 @@ def report(
 
 
 def _compute_results(
-    model: "gpower.GPower",
-    input_table: InputTable,
-    removed: OptionValues,
-    requested: OptionValues,
-    gmt: Path | None,
-    sink: OutputSink,
+    model: "gpower.GPower", input_table: InputTable, requested: OptionValues, gmt: Path | None, sink: OutputSink
 ) -> Iterator[object]:
-    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment.
-
-    `removed` are the covariates and batches, as arguments of each function.
-    """
+    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment."""
     from gpower.analysis.enrichment import enrich
     from gpower.datasets import read_gmt
     from gpower.validation.params import get_constructor_params
 
-    X = input_table.table.to_frame_or_array()
+    X, removed = input_table.table.to_frame_or_array(), input_table.removed
     params = get_constructor_params(model)
     m = model.n_components_
     model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
@@ -165,10 +155,10 @@ def _make_constrained_grid(model: "gpower.GPower") -> list[int]:
     return cardinality_grid(max(largest, 1), _N_CONSTRAINED_POINTS).tolist()
 
 
-def _redact_notes(notes: Iterable[str], input_table: InputTable, page: OptionValues) -> Iterator[str]:
+def _redact_notes(input_table: InputTable, page: OptionValues) -> Iterator[str]:
     """Yield notes on the table and the metadata; replace those that quote samples unless samples may be shown."""
     is_public = page["scores"] and not page["anonymise"]
-    for note in notes:
+    for note in input_table.notes:
         quotes_samples = "the first row (" in note or any(name in note for name in input_table.table.sample_names or ())
         is_hidden = quotes_samples and not is_public
         yield "A note about the table quotes samples and is left out here." if is_hidden else note
