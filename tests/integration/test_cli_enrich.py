@@ -86,7 +86,7 @@ def test_nothing_enriched(gpower, loadings, tmp_path):
     ("flags", "message"),
     [
         (["--gmt", "absent.gmt"], "error: absent.gmt: there is no such file."),
-        (["--scope", "both"], "error: scope is 'both'; choose 'component' or 'all'."),
+        (["--scope", "both"], "scope is 'both'; choose 'component' or 'all'."),
         (["--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
         (["--alpha", "2"], "alpha is 2.0"),
         (["--top", "1000"], "top is 1000; give a number of genes between 1 and 150"),

@@ -158,10 +158,8 @@ class TestNewCommand:
     def tally(self, monkeypatch):
         monkeypatch.setattr(app, "registered_commands", [*app.registered_commands])
 
-        @command(reading=READ_TABLE_FLAGS)
-        def tally(
-            sink: OutputSink, flags: FlagGroups, data: Path, *, unit: str = "cells", as_json: bool = False
-        ) -> None:
+        @command(has_json=True, reading=READ_TABLE_FLAGS)
+        def tally(sink: OutputSink, flags: FlagGroups, data: Path, *, unit: str = "cells") -> None:
             """Count the cells of a table.
 
             Parameters
@@ -169,8 +167,6 @@ class TestNewCommand:
             data : path
             unit : {"cells", "rows"}
                 What to count.
-            as_json : bool
-                Print a number.
             """
             table = read_table(data, transpose=flags.reading["transpose"])
             count = table.X.size if unit == "cells" else len(table.X)

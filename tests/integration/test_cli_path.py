@@ -130,7 +130,7 @@ def test_an_interrupted_path_is_kept_and_can_be_resumed(gpower, expression, tmp_
     ("flags", "message"),
     [
         (["-k", "50"], "cardinalities contains 50: each entry must be a whole number of variables between 1 and 40"),
-        (["-k", "3", "--gammas", "0.1"], "error: cardinalities and gammas are two grids; give one of them"),
+        (["-k", "3", "--gammas", "0.1"], "cardinalities and gammas are two grids; give one of them"),
         (["-k", "3", "--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
         (["-k", "3", "--missing", "drop"], "--missing drop is not known"),
         (["-k", "3", "-m", "0"], "-m 0"),

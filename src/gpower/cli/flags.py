@@ -37,7 +37,6 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "cardinalities": {"short": "-k"},
     "output": {"short": "-o"},
     "verbose": {"short": "-v", "kind": "count"},
-    "as_json": {"long": "--json"},
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
     "cv": {"long": "--folds", "min_value": 2},
     "top": {"min_value": 1},
@@ -51,7 +50,7 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "drop_rows": {"metavar": "ROW,...", "default": None},
     "sep": {"metavar": "CHARACTER"},
     "platform": {"kind": "path", "metavar": "TABLE"},
-    "checkpoint": {"kind": "path"},
+    "checkpoint": {"kind": "new file"},
     "penalty_weights": {"long": "--weights"},
 }
 #: Help that replaces the sentence of the library, by parameter: about flags and files instead of Python.

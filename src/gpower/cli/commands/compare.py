@@ -35,27 +35,13 @@ _COMPARE_FLAGS = override_flags(
 )
 
 
-@command(reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
-def compare(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+@command(("comparison.csv",), "the comparison", has_json=True, reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
+def compare(sink: OutputSink, flags: FlagGroups, data: Path) -> None:
     """Compare sparse PCA methods on a table: gpower compare genes.csv -m 5 -k 20
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write comparison.csv into this folder.
-    plot : path, optional
-        Draw the comparison into this .png, .pdf or .svg.
-    as_json : bool
-        Print the figures as JSON.
     """
     if flags.options["cardinality"] is None:
         raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")

@@ -27,27 +27,20 @@ _COMPONENTS_FLAGS = override_flags(
 )
 
 
-@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_COMPONENTS_FLAGS)
-def components(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+@command(
+    ("components.csv",),
+    "the variances and those of permuted tables",
+    has_json=True,
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_COMPONENTS_FLAGS,
+)
+def components(sink: OutputSink, flags: FlagGroups, data: Path) -> None:
     """Test how many components explain more than chance: gpower components genes.csv -k 20
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write components.csv into this folder.
-    plot : path, optional
-        Draw the variances and those of permuted tables into this .png, .pdf or .svg.
-    as_json : bool
-        Print the figures as JSON.
     """
     loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     flags.options["n_components"] = min(flags.options["n_components"], *loaded.table.X.shape)

@@ -15,7 +15,7 @@ from gpower.report.terminal import print_components
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
 
-@command()
+@command(("pitprops.png", "expression.png", "report.html"))
 def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
     """Fit two small tables that come with the package: print and draw their components, and write a report.
 

@@ -24,7 +24,7 @@ _ENRICHMENT_HEADINGS = ("component", "gene set", "genes", "expected", "corrected
 _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top", "scope", "alpha")
 
 
-@command(options=_ENRICH_FLAGS)
+@command(picture="the most enriched sets", has_json=True, options=_ENRICH_FLAGS)
 def enrich(
     sink: OutputSink,
     flags: FlagGroups,
@@ -34,9 +34,7 @@ def enrich(
     draws: int = 200,
     random_state: int = 0,
     output: Path | None = None,
-    plot: Path | None = None,
     safe_csv: bool = False,
-    as_json: bool = False,
     show: int = 10,
 ) -> None:
     """Find gene sets among the components' genes: gpower enrich results/loadings.csv --gmt pathways.gmt
@@ -51,14 +49,10 @@ def enrich(
         Number of random selections of genes to compare the index with; 0 for none.
     random_state : int
         Seed of the random selections.
-    output : path, optional
+    output : new file, optional
         Write all overlaps and p-values into this .csv.
-    plot : path, optional
-        Draw the most enriched sets into this .png, .pdf or .svg.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
-    as_json : bool
-        Print everything as JSON.
     show : int
         Largest number of sets to print per component.
     """

@@ -39,7 +39,7 @@ CROSS_VALIDATION_FLAGS = override_flags(
         "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
     ),
     cardinalities=_CARDINALITY_GRID_OVERRIDE,
-) | group_flags(Flag("plot_choice", "path", help=_PLOT_CHOICE_HELP))
+) | group_flags(Flag("plot_choice", "picture", help=_PLOT_CHOICE_HELP))
 
 #: The ordinary components of a larger table, which would take more than about a second, are not computed.
 _MAX_ORDINARY_MULTIPLICATIONS = 2e10
@@ -52,6 +52,9 @@ _PLACE_FLAGS = group_flags(
 
 
 @command(
+    ("loadings.csv", "loadings_list.csv", "scores.csv", "model.npz"),
+    "the loadings",
+    has_json=True,
     reading=READ_TABLE_FLAGS,
     metadata=METADATA_FLAGS,
     options=_FIT_FLAGS,
@@ -63,10 +66,7 @@ def fit(
     flags: FlagGroups,
     data: Path,
     *,
-    output: Path | None = None,
-    plot: Path | None = None,
     safe_csv: bool = False,
-    as_json: bool = False,
     top: int = 50,
 ) -> None:
     """Find sparse components of a table: gpower fit genes.csv -m 5 -k 20 -o results
@@ -74,14 +74,8 @@ def fit(
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write loadings.csv, loadings_list.csv, scores.csv and model.npz into this folder.
-    plot : path, optional
-        Draw the loadings into this .png, .pdf or .svg.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
-    as_json : bool
-        Print all fitted attributes in full as JSON.
     top : int
         Largest number of variables to print per component.
     """
@@ -94,7 +88,7 @@ def fit(
         fitted, notes = fit_model(shared, flags.options, sink, flags.place["device"], flags.choice)
         model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
         notes += print_batch_notes(model, shared, sink)
-        ordinary_share = None if as_json else _compute_ordinary_share(model, shared)
+        ordinary_share = None if sink.as_json else _compute_ordinary_share(model, shared)
         sink.print_result(
             lambda: collect_fitted_attributes(model, shared.feature_names, [*shared.notes, *notes]),
             lambda console: print_components(console, model, shared.feature_names, shared.title, top, ordinary_share),
@@ -179,7 +173,7 @@ def choose_cardinality(
 
     `cv_options` are parameters of `GPowerCV`, `cv` and `criterion` among them, and the file `plot_choice`.
     """
-    from gpower.plotting import plot_cv, prepare_figure_path
+    from gpower.plotting import plot_cv
 
     if options["n_components"] == "auto":
         raise ValueError(
@@ -190,9 +184,6 @@ def choose_cardinality(
     rejected = format_typed_flags(options, {*cv_params, *SOLVER_FLAGS, "cardinality", "certify", "verbose"})
     if rejected:
         raise ValueError(f"-k auto does not go together with {rejected}; give the number of variables instead.")
-    figure_path = cv_options["plot_choice"]
-    if figure_path is not None:
-        prepare_figure_path(figure_path)
     cv_options = {name: value for name, value in cv_options.items() if name != "plot_choice"}
     options = merge_solver_options(options)
     shared = {name: value for name, value in options.items() if name in cv_params}
@@ -202,6 +193,5 @@ def choose_cardinality(
         model = gpower.GPowerCV(**shared, **cv_options, search=search, progress=update)
         model.fit(input_table.table.to_frame_or_array(), **input_table.removed)
     sink.print_notes(f"{model.best_estimator_.cardinality_choice_}.")
-    if figure_path is not None:
-        sink.save_plot(lambda: plot_cv(model), figure_path)
+    sink.save_plot(lambda: plot_cv(model), "plot_choice")
     return model

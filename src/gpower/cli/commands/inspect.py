@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 _MAX_VALUE_CHARACTERS = 60  # longer values of options are truncated
 
 
-@command()
-def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 6) -> None:
+@command(has_json=True)
+def inspect(sink: OutputSink, model: Path, *, top: int = 6) -> None:
     """Describe a saved model: gpower inspect results/model.npz
 
     Parameters
     ----------
     model : path
         File written by gpower fit -o or gpower path -o, or saved in Python.
-    as_json : bool
-        Print all of it as JSON.
     top : int
         Largest number of variables to name per component.
     """

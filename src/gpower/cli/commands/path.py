@@ -13,7 +13,7 @@ from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
 
-_PATH_FILE_NAME = "path.npz"
+_RESULTS = _CSV_FILE_NAME, _PATH_FILE_NAME = "path.csv", "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
 SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
@@ -24,25 +24,20 @@ _PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWE
 }
 
 
-@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_PATH_FLAGS)
-def path(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    resume: bool = False,
-) -> None:
+@command(
+    _RESULTS,
+    "the variance for every number of variables",
+    has_json=True,
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_PATH_FLAGS,
+)
+def path(sink: OutputSink, flags: FlagGroups, data: Path, *, resume: bool = False) -> None:
     """Show the variance that every number of variables explains: gpower path genes.csv --plot tradeoff.png
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write path.csv and path.npz into this folder.
-    plot : path, optional
-        Draw the variance for every number of variables into this .png, .pdf or .svg.
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
@@ -50,7 +45,9 @@ def path(
 
     from gpower.plotting import plot_tradeoff
 
-    folder = output or Path()
+    output = sink.files.folders.get("output")
+    folder = output or Path()  # where an interrupted path is saved in any case
+    sink.files.check_not_read(*(folder / name for name in _RESULTS))
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
     loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:
@@ -81,4 +78,4 @@ def _load_earlier_path(file: Path, sink: OutputSink) -> "gpower.SparsityPath | N
 def _write_path_files(sparsity_path: "gpower.SparsityPath", folder: Path) -> list[str]:
     """Write path.npz and path.csv into a folder, and return their names."""
     sparsity_path.save(folder / _PATH_FILE_NAME)
-    return [write_csv_file(folder / "path.csv", sparsity_path.columns()), _PATH_FILE_NAME]
+    return [write_csv_file(folder / _CSV_FILE_NAME, sparsity_path.columns()), _PATH_FILE_NAME]

@@ -71,7 +71,7 @@ def report(
         Table to fit, as for gpower fit; or a saved model, .npz, followed by its table.
     table : path, optional
         The table of a saved model.
-    output : path
+    output : new file
         The HTML file.
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.

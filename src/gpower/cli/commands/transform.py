@@ -33,7 +33,7 @@ def transform(
         component uses may be absent.
     missing : {"error", "impute"}, optional
         impute: estimate missing cells by the components; the default is the parameter of the model.
-    output : path, optional
+    output : new file, optional
         Write the scores into this .csv; by default they are printed.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
