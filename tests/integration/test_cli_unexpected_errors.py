@@ -14,13 +14,6 @@ from gpower.datasets import load_planted_expression
 EXPRESSION = load_planted_expression()
 
 
-def test_a_short_row_with_groups_in_a_column(gpower, tmp_path):
-    file = tmp_path / "x.csv"
-    file.write_text("gene,grp,s1,s2,s3\na,x,1,2,3\nb\nc,y,3,5,4\n")
-    result = gpower("fit", file, "--transpose", "--groups", "grp", "-k", 1)
-    assert_refused(result, str(file), "row 2 below the header has 1 cell(s), and none in 'grp'")
-
-
 def test_a_report_of_a_model_with_an_empty_array(gpower, data, tmp_path):
     pytest.importorskip("jinja2")
     model = tmp_path / "m.npz"

@@ -72,13 +72,6 @@ class TestRules:
         write_gmt(tmp_path / "sets.gmt", {"set0": ["nothing"]})
         assert_refused(gpower("fit", data, *flags), "none of its genes is a variable of the table, whose first is")
 
-    def test_groups_of_a_column(self, gpower, tmp_path, grouped):
-        rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
-        rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
-        file = write(tmp_path / "genes.csv", rows)
-        found = read_components(gpower, file, "--transpose", "-m", 2, "-k", 2, "--groups", "set")
-        np.testing.assert_allclose(found, grouped, atol=1e-10)
-
     def test_groups_of_cells(self, gpower, tmp_path, grouped):
         anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
         kinds = pandas.DataFrame({"set": pandas.Categorical(LABELS)}, index=NAMES)
@@ -127,7 +120,7 @@ class TestRules:
     @pytest.mark.parametrize(
         ("flags", "rows", "message"),
         [
-            (["--groups", "nowhere.csv"], [], "--groups nowhere.csv: there is no such file. A column of DATA can hold"),
+            (["--groups", "nowhere.csv"], [], "--groups nowhere.csv: there is no such file, and DATA is no .h5ad"),
             (["--include", "nobody"], [], "include names 'nobody', but no variable has this name"),
             (["--groups", "rules.csv"], ["abc"], "a line for each variable is needed: its name and the value, or the"),
             (["--weights", "rules.csv"], [(NAMES[0], "dear")], "line 1: 'dear' is not a number"),
