@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 from tests.seeds import seeds
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
 RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
 FILES = {
     "fit x.csv -k 3 -o r": RESULTS,
@@ -55,13 +52,6 @@ def test_scores_for_a_closed_pipe(data, tmp_path, closed_pipe):
     assert (result.returncode, result.stderr) == (0, "")
 
 
-@pytest.mark.slow
-def test_the_demo_writes_its_files_for_a_closed_pipe(tmp_path, closed_pipe):
-    pytest.importorskip("matplotlib")
-    assert run("demo", "-o", tmp_path / "demo", stdout=closed_pipe).returncode == 0
-    assert {"pitprops.png", "expression.png"} <= set(list_names(tmp_path / "demo"))
-
-
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_full_stdout_is_an_error_with_the_files_in_place(data, tmp_path):
     with open("/dev/full", "w") as full:
@@ -70,15 +60,21 @@ def test_a_full_stdout_is_an_error_with_the_files_in_place(data, tmp_path):
     assert list_names(tmp_path / "r") == RESULTS
 
 
-def test_the_results_are_printed_although_a_file_cannot_be_written(gpower, data, tmp_path, monkeypatch):
-    def fail(*args, **options):
-        raise OSError(28, "No space left on device", str(tmp_path / "r" / "model.npz"))
+def test_a_file_that_cannot_be_written_leaves_the_earlier_results_and_the_printed_ones(
+    gpower, data, tmp_path, monkeypatch
+):
+    def fail(folder, *args):
+        (folder / "scores.csv").write_text("half")
+        raise OSError(28, "No space left on device", str(folder / "model.npz"))
 
+    gpower.succeed("fit", data, "-k", 3, "-o", tmp_path / "r")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
     monkeypatch.setattr("gpower.cli.commands.fit.write_results", fail)
-    result = gpower("fit", data, "-k", 3, "-o", tmp_path / "r")
+    result = gpower("fit", data, "-k", 5, "-o", tmp_path / "r")
     assert result.exit_code == 1
     assert "% of variance" in result.stdout
     assert "model.npz: No space left on device." in result.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
 
 
 def test_a_closed_stderr_does_not_stop_the_fit(data, tmp_path, closed_pipe):

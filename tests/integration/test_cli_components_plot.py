@@ -149,7 +149,3 @@ def test_components_are_counted_under_rules_on_the_variables(gpower, expression,
     test = component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3, groups=groups, exclude=[0])
     np.testing.assert_allclose(found, test.variance)
     assert not np.allclose(found, component_test(EXPRESSION.X, 2, n_permutations=39, cardinality=3).variance)
-
-
-def test_fit_takes_the_number_from_the_data(gpower, expression):
-    assert gpower.read_json("fit", expression, "-m", "auto", "-k", "6")["cardinality_"] == [6, 6, 6]

@@ -12,9 +12,6 @@ import pytest
 
 import gpower
 
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
 #: Start of the interpreter itself, in which no code of the package can answer a signal.
 WAIT_FOR_MAIN = """
 import os, sys

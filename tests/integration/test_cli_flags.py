@@ -8,24 +8,20 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 
 import gpower as package
 from gpower import GPower, GPowerCV, Solver, compare, sparsity_path
 from gpower.analysis.enrichment import enrich
+from gpower.cli.app import app, command
+from gpower.cli.commands import compare as compare_module
+from gpower.cli.commands import fit as fit_module
+from gpower.cli.commands import path as path_module
+from gpower.cli.console import OutputSink
+from gpower.cli.flag_parsers import find_option_spec
+from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.datasets import read_table
-
-typer = pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-
-from gpower.cli.app import app, command  # noqa: E402
-from gpower.cli.commands import compare as compare_module  # noqa: E402
-from gpower.cli.commands import fit as fit_module  # noqa: E402
-from gpower.cli.commands import path as path_module  # noqa: E402
-from gpower.cli.console import OutputSink  # noqa: E402
-from gpower.cli.flag_parsers import find_option_spec  # noqa: E402
-from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_library_flags  # noqa: E402
-from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups  # noqa: E402
 
 SOURCES = {
     "GPower": ("gpower", GPower),
@@ -108,6 +104,8 @@ class TestKinds:
     @pytest.mark.parametrize(
         ("kind", "text", "value"),
         [
+            ("int, float or sequence of these", "60%", 0.6),
+            ("int, float or sequence of these", "60%,3", [0.6, 3]),
             ("int or sequence of int", "5", 5),
             ("int or sequence of int", "30,20", [30, 20]),
             ("sequence of float", "0.5", [0.5]),
@@ -139,10 +137,17 @@ class TestKinds:
         assert find_option_spec("int, RandomState or None", None) == find_option_spec("int", None)
         assert find_option_spec("callable", None) is None
 
-    @pytest.mark.parametrize("text", ["a,b", "3,", ""])
-    def test_text_that_is_not_a_number(self, text):
-        with pytest.raises(typer.BadParameter, match="is not a whole number, nor several separated by commas"):
-            find_option_spec("sequence of int", None)[1]["parser"](text)
+    @pytest.mark.parametrize(
+        ("kind", "texts", "expected"),
+        [
+            ("sequence of int", ["a,b", "3,", ""], "a whole number"),
+            ("int, float or sequence of these", ["150%", "0%", "-5%", "nan%"], "a share up to 100%"),
+        ],
+    )
+    def test_text_that_is_not_a_number(self, kind, texts, expected):
+        for text in texts:
+            with pytest.raises(typer.BadParameter, match=rf"is not .*{expected}.*, nor several separated by commas"):
+                find_option_spec(kind, None)[1]["parser"](text)
 
     @pytest.mark.parametrize(
         ("default", "typed"), [(True, "--fast/--no-fast"), (None, "--fast/--no-fast"), (False, "--fast")]

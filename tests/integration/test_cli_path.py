@@ -8,13 +8,8 @@ import pytest
 from tests.command_line import assert_refused, write_csv
 
 from gpower import SparsityPath, sparsity_path
+from gpower.cli.console import OutputSink
 from gpower.datasets import load_pitprops, load_planted_expression
-
-typer = pytest.importorskip("typer")
-rich = pytest.importorskip("rich")
-
-
-from gpower.cli.console import OutputSink  # noqa: E402
 
 EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
 

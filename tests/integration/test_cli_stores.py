@@ -59,11 +59,6 @@ def parquet(folder):
 STORES = {"npy": npy, "zarr": zarr_store, "HDF5": hdf5, "h5ad": h5ad, "Parquet": parquet}
 
 
-def read_components(gpower, path, *flags):
-    """Return the components of ``gpower fit``."""
-    return np.array(gpower.read_json("fit", path, *flags)["components_"])
-
-
 @pytest.mark.parametrize("name", STORES)
 def test_components_and_scores_are_those_of_the_array(gpower, tmp_path, name):
     A, out = COUNTS if name == "h5ad" else X, tmp_path / "out"
@@ -88,13 +83,13 @@ def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, memory):
 def test_a_store_is_decoded_once(gpower, tmp_path):
     path, folder = zarr_store(tmp_path), tmp_path / "cache"
     for _ in range(2):
-        found = read_components(gpower, path, "-k", 6, "--memory", "300KB", "--cache", folder)
+        found = gpower.fit_components(path, "-k", 6, "--memory", "300KB", "--cache", folder)
         np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
         assert len(list(folder.iterdir())) == 1
 
 
 def test_one_of_several_arrays(gpower, tmp_path):
-    assert read_components(gpower, hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
+    assert gpower.fit_components(hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
 
 
 def test_a_virtual_dataset(gpower, tmp_path):
@@ -105,7 +100,7 @@ def test_a_virtual_dataset(gpower, tmp_path):
     with h5py.File(path, "w") as file:
         file.create_virtual_dataset("X", layout)
     assert_refused(gpower("fit", path), "it is a virtual dataset", "read it with --virtual")
-    found = read_components(gpower, path, "-k", 6, "--virtual")
+    found = gpower.fit_components(path, "-k", 6, "--virtual")
     np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
     refused = gpower("fit", path, "--virtual", "--scheduler", "tcp://127.0.0.1:9")
     assert_refused(refused, "--virtual is for this machine")
@@ -144,8 +139,8 @@ class TestCheckpoint:
     def test_a_fit_is_resumed(self, gpower, tmp_path):
         path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
         flags = ["-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint]
-        first = read_components(gpower, path, *flags)
-        np.testing.assert_array_equal(first, read_components(gpower, path, *flags, "--resume"))
+        first = gpower.fit_components(path, *flags)
+        np.testing.assert_array_equal(first, gpower.fit_components(path, *flags, "--resume"))
 
     def test_an_interrupted_fit_can_be_resumed(self, tmp_path):
         """Ctrl-C after the first component gives exit code 130 and a valid checkpoint."""
@@ -170,7 +165,7 @@ class TestScheduler:
             n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
         ) as cluster:
             flags = ["-k", 6, "-o", tmp_path / "out", "--scheduler", cluster.scheduler_address]
-            found = read_components(gpower, zarr_store(tmp_path), *flags)
+            found = gpower.fit_components(zarr_store(tmp_path), *flags)
         expected = GPower(2, cardinality=6).fit(X)
         np.testing.assert_allclose(found, expected.components_, atol=1e-8)
         np.testing.assert_allclose(read_table(tmp_path / "out" / "scores.csv").X, expected.transform(X), atol=1e-8)

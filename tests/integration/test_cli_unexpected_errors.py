@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -75,14 +74,3 @@ def test_an_error_about_groups_names_their_file(gpower, data, tmp_path):
 def test_a_table_without_variance(gpower, tmp_path):
     np.savetxt(tmp_path / "x.csv", np.zeros((5, 3)), delimiter=",", header="a,b,c", comments="")
     assert gpower("components", tmp_path / "x.csv", "-k", 1).exit_code == 0
-
-
-@pytest.mark.parametrize("resume", [False, True])
-def test_a_checkpoint_in_a_folder_that_cannot_be_written(gpower, data, monkeypatch, resume):
-    if not Path("/proc/self/fd").is_dir():
-        pytest.skip("needs a folder that nobody can write into")
-    with pytest.raises(OSError, match="nothing can be written here"):
-        GPower(2, cardinality=3, checkpoint="/proc/self/fd/c.npz", resume=resume).fit(EXPRESSION.X)
-    monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the table is not even read
-    result = gpower("fit", data, "-k", 3, "--checkpoint", "/proc/self/fd/c.npz", *["--resume"] * resume)
-    assert_refused(result, "/proc/self/fd: ", "nothing can be written here")

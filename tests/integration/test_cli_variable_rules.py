@@ -36,11 +36,6 @@ def groups(tmp_path):
     return write(tmp_path / "groups.csv", GROUPS.items())
 
 
-def read_components(gpower, path, *flags):
-    """Return the components of ``gpower fit``."""
-    return np.array(gpower.read_json("fit", path, *flags)["components_"])
-
-
 def read_scores(text):
     """Return the scores of a table without its names."""
     return np.array([row[1:] for row in list(csv.reader(io.StringIO(text)))[1:]], float)
@@ -58,15 +53,13 @@ class TestRules:
     def test_groups_of_a_file(self, gpower, data, tmp_path, grouped, header, with_names):
         rows = [row if with_names else row[1:] for row in [*header, *map(list, GROUPS.items())]]
         file = write(tmp_path / "groups.csv", rows)
-        np.testing.assert_allclose(
-            read_components(gpower, data, "-m", 2, "-k", 2, "--groups", file), grouped, atol=1e-10
-        )
+        np.testing.assert_allclose(gpower.fit_components(data, "-m", 2, "-k", 2, "--groups", file), grouped, atol=1e-10)
 
     def test_groups_of_gene_sets(self, gpower, data, tmp_path, grouped):
         sets = {label: [name for name in NAMES if GROUPS[name] == label] for label in dict.fromkeys(LABELS)}
         sets["set0"].append("NO_VARIABLE")
         flags = ("-m", 2, "-k", 2, "--groups", write_gmt(tmp_path / "sets.gmt", sets))
-        np.testing.assert_allclose(read_components(gpower, data, *flags), grouped, atol=1e-10)
+        np.testing.assert_allclose(gpower.fit_components(data, *flags), grouped, atol=1e-10)
         write_gmt(tmp_path / "sets.gmt", sets | {"twice": NAMES[:1]})
         assert_refused(gpower("fit", data, *flags), f"{NAMES[0]!r} is in 'set0' and in 'twice', and groups")
         write_gmt(tmp_path / "sets.gmt", {"set0": ["nothing"]})
@@ -76,32 +69,26 @@ class TestRules:
         anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
         kinds = pandas.DataFrame({"set": pandas.Categorical(LABELS)}, index=NAMES)
         anndata.AnnData(X, var=kinds).write_h5ad(tmp_path / "cells.h5ad")
-        found = read_components(gpower, tmp_path / "cells.h5ad", "-m", 2, "-k", 2, "--groups", "set")
+        found = gpower.fit_components(tmp_path / "cells.h5ad", "-m", 2, "-k", 2, "--groups", "set")
         np.testing.assert_allclose(found, grouped, atol=1e-8)
         refused = gpower("fit", tmp_path / "cells.h5ad", "-k", 2, "--groups", "sets")
         assert_refused(refused, "there is no column 'sets' in .var, which holds")
 
     def test_variables_by_name_and_number(self, gpower, data):
         first, second = NAMES[3], NAMES[7]
-        found = read_components(gpower, data, "-m", 1, "-k", 6, "--include", f"{first},9", "--exclude", second)
+        found = gpower.fit_components(data, "-m", 1, "-k", 6, "--include", f"{first},9", "--exclude", second)
         expected = GPower(1, cardinality=6, include=[3, 9], exclude=[7]).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-10)
-        each = read_components(gpower, data, "-k", 6, "--include", f"{first};{second}")
+        each = gpower.fit_components(data, "-k", 6, "--include", f"{first};{second}")
         expected = GPower(2, cardinality=6, include=[[3], [7]]).fit(X).components_
         np.testing.assert_allclose(each, expected, atol=1e-10)
 
     def test_costs(self, gpower, data, tmp_path):
         costs = {name: 1 + j % 3 for j, name in enumerate(NAMES)}
         file = write(tmp_path / "costs.csv", [("gene", "cost"), *costs.items()])
-        found = read_components(gpower, data, "-m", 1, "--budget", 9, "--weights", file)
+        found = gpower.fit_components(data, "-m", 1, "--budget", 9, "--weights", file)
         expected = GPower(1, budget=9, penalty_weights=list(costs.values())).fit(X).components_
         np.testing.assert_allclose(found, expected, atol=1e-10)
-
-    def test_a_share(self, gpower, data):
-        found = read_components(gpower, data, "-m", 1, "-k", "60%")
-        np.testing.assert_allclose(found, GPower(1, cardinality=0.6).fit(X).components_, atol=1e-10)
-        several = read_components(gpower, data, "-k", "60%,0.5")
-        assert several.shape[0] == 2
 
     def test_a_path_of_groups_shows_how_many_there_are(self, gpower, data, tmp_path, groups):
         result = gpower.succeed("path", data, "-k", "1,2,3", "--groups", groups, "-o", tmp_path / "out")
