@@ -3,9 +3,7 @@
 import io
 import json
 import logging
-import os
 import platform
-import subprocess
 import sys
 import time
 from types import SimpleNamespace
@@ -420,35 +418,6 @@ class TestDemo:
             "note: no report. A report needs bokeh, jinja2 and matplotlib: "
             'pip install "bokeh>=3.6,<4" jinja2 matplotlib.',
         ]
-
-
-class TestProcess:
-    """Real processes, started as from a shell."""
-
-    def run(self, *args, **env):
-        command = [sys.executable, *args]
-        env = os.environ | env
-        return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=env)
-
-    def test_a_terminal_without_the_letters_of_a_name(self, tmp_path):
-        path = tmp_path / "t.csv"
-        path.write_text("α,b\n1,2\n5,4\n9,2\n", encoding="utf-8")
-        done = self.run("-m", "gpower", "fit", str(path), "-m", "1", "-k", "1", PYTHONIOENCODING="ascii")
-        assert done.returncode == 0
-        assert "? " in done.stdout
-        assert done.stderr == ""
-
-    def test_error_without_traceback(self, tmp_path):
-        done = self.run("-m", "gpower", "fit", str(tmp_path / "nothing.csv"))
-        assert done.returncode == 1
-        assert done.stdout == ""
-        assert done.stderr == f"error: {tmp_path / 'nothing.csv'}: there is no such file.\n"
-
-    def test_the_missing_extra_is_named(self):
-        block = "import sys; sys.modules['typer'] = None; from gpower.__main__ import main; main()"
-        done = self.run("-c", block)
-        assert done.returncode == 1
-        assert done.stderr.splitlines() == ["error: the command line needs typer and rich: pip install rich typer"]
 
 
 def test_without_arguments_it_helps(gpower):

@@ -2,11 +2,6 @@
 
 import csv
 import io
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -71,6 +66,23 @@ class TestWhole:
         assert len(lines) == 5
 
 
+def test_a_file_that_cannot_be_written_leaves_the_earlier_results_and_the_printed_ones(
+    gpower, data, tmp_path, monkeypatch
+):
+    def fail(folder, *args):
+        (folder / "scores.csv").write_text("half")
+        raise OSError(28, "No space left on device", str(folder / "model.npz"))
+
+    gpower.succeed("fit", data, "-k", 3, "-o", tmp_path / "r")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
+    monkeypatch.setattr("gpower.cli.commands.fit.write_results", fail)
+    result = gpower("fit", data, "-k", 5, "-o", tmp_path / "r")
+    assert result.exit_code == 1
+    assert "% of variance" in result.stdout
+    assert "model.npz: No space left on device." in result.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
+
+
 class TestNames:
     HOSTILE = ("=cmd|' /C calc'!A0", "\x1b[2Jclear", "漢字", "[bold]b[/bold]", "plain")
 
@@ -108,39 +120,6 @@ class TestNames:
     def test_a_terminal_without_a_width_loses_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")
         assert "% of variance" in gpower("fit", hostile, "-m", 1, "-k", 2).stdout
-
-
-class TestInterrupted:
-    def test_during_a_slow_read(self, tmp_path):
-        fifo = tmp_path / "x.csv"
-        os.mkfifo(fifo)
-        process = subprocess.Popen([sys.executable, "-m", "gpower", "fit", fifo], stderr=subprocess.PIPE, text=True)
-        with fifo.open("w") as pipe:
-            pipe.write("a,b\n1,2\n")
-            pipe.flush()
-            time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "Interrupted.\n")
-
-    def test_a_path_keeps_its_points_on_sigterm(self, tmp_path):
-        data = write_csv(tmp_path / "x.csv", np.random.default_rng(0).random((60, 400)), range(400))
-        code = f"""
-import os, signal, sys
-from gpower.cli.console import OutputSink
-from contextlib import contextmanager
-@contextmanager
-def counted(sink, what):
-    yield lambda done, total: os.kill(os.getpid(), signal.SIGTERM) if done == 3 else None
-OutputSink.show_progress_bar = counted
-sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_path / "out")!r}]
-from gpower.__main__ import main
-main()
-"""
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert result.returncode == 143, result.stderr
-        assert "Continue with the same command and --resume." in result.stderr
-        assert not SparsityPath.load(tmp_path / "out" / "path.npz").complete
 
 
 def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, data, tmp_path):

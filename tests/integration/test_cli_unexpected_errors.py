@@ -1,8 +1,5 @@
 """An error inside a command is one sentence that names the file; --debug prints the traceback."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from tests.command_line import assert_refused
@@ -26,20 +23,6 @@ def test_a_report_of_a_model_with_an_empty_array(gpower, data, tmp_path):
 def test_a_checkpoint_on_a_loop_of_links(gpower, data, tmp_path):
     (tmp_path / "c.npz").symlink_to(tmp_path / "c.npz")
     assert_refused(gpower("fit", data, "-k", 3, "--checkpoint", tmp_path / "c.npz"), "c.npz: this is a loop of links")
-
-
-def test_a_closed_stdin():
-    command = f"{sys.executable} -m gpower fit - <&-"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert result.returncode == 1
-    assert result.stderr == "error: -: standard input is closed; give a file, or pipe the table into the command.\n"
-
-
-def test_a_closed_stdout(data, tmp_path):
-    command = f"{sys.executable} -m gpower fit {data} -k 3 -o {tmp_path / 'r'} >&-"
-    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
-    assert (result.returncode, result.stderr) == (0, "")
-    assert (tmp_path / "r" / "model.npz").exists()
 
 
 def test_the_traceback_is_printed_on_demand(gpower, data, monkeypatch):
