@@ -1,11 +1,10 @@
 """``gpower compare``: the table, JSON, files, notes and errors."""
 
-import csv
 import json
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv
+from tests.command_line import assert_refused, read_records, write_csv
 
 from gpower import compare
 from gpower.baselines.comparison import METHODS
@@ -51,9 +50,8 @@ def test_json_and_files(gpower, data, tmp_path):
     assert [entry["method"] for entry in entries] == ["pca", *FEW.split(",")]
     assert entries[1]["cardinality"] == [8, 8]
     assert "Wrote comparison.csv" in result.stderr
-    with (folder / "comparison.csv").open() as file:
-        rows = list(csv.DictReader(file))
-    assert [float(row["adjusted_variance"]) for row in rows] == [entry["adjusted_variance"] for entry in entries]
+    written = read_records(folder / "comparison.csv")
+    assert [float(row["adjusted_variance"]) for row in written] == [entry["adjusted_variance"] for entry in entries]
     assert picture.read_text().lstrip().startswith("<?xml")
 
 
@@ -65,8 +63,7 @@ def test_a_covariance_leaves_out_methods_that_need_samples_with_a_note(gpower, p
         f"Left out: scikit-learn ({reason}).",
         f"Wrote comparison.csv into {tmp_path}.",
     ]
-    with (tmp_path / "comparison.csv").open() as file:
-        assert list(csv.DictReader(file))[2]["seconds"] == ""
+    assert read_records(tmp_path / "comparison.csv")[2]["seconds"] == ""
     assert gpower.read_json(*arguments)[2]["seconds"] is None
 
 

@@ -57,10 +57,6 @@ def test_the_table_has_a_line_per_number_of_variables(gpower, pitprops):
     assert not list(pitprops.parent.glob("path.*"))
 
 
-def test_by_default_from_one_to_all(gpower, pitprops):
-    assert rows(gpower("path", pitprops, "--covariance"))[:, 0].tolist() == list(range(1, 14))
-
-
 def test_the_files_hold_every_digit(gpower, expression, tmp_path):
     out = tmp_path / "out"
     result = gpower("path", expression, "-m", 2, "-k", "3,6", "-o", out)
@@ -74,13 +70,6 @@ def test_the_files_hold_every_digit(gpower, expression, tmp_path):
     assert head == list(path.columns())
     written = [[float(cell or "nan") for cell in line] for line in lines]  # an empty cell, because there is no gamma
     np.testing.assert_array_equal(written, np.column_stack(list(path.columns().values())))
-
-
-def test_penalties_instead_of_numbers(gpower, expression):
-    result = gpower("path", expression, "--gammas", "0.5,0.1", "--penalty", "l1")
-    path = sparsity_path(EXPRESSION.X[:, :40], gammas=[0.5, 0.1], penalty="l1")
-    np.testing.assert_allclose(rows(result)[:, 1], path.gamma[:, 0], rtol=1e-3)
-    np.testing.assert_array_equal(rows(result)[:, 0], path.cardinality[:, 0])
 
 
 def test_the_picture(gpower, expression, tmp_path):

@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv, write_gmt
+from tests.command_line import assert_refused, read_records, write_csv, write_gmt
 
 from gpower import GPower, __version__, sparsity_path
 from gpower.datasets import load_planted_expression
@@ -92,7 +92,7 @@ class TestRules:
 
     def test_a_path_of_groups_shows_how_many_there_are(self, gpower, data, tmp_path, groups):
         result = gpower.succeed("path", data, "-k", "1,2,3", "--groups", groups, "-o", tmp_path / "out")
-        rows = list(csv.DictReader(io.StringIO((tmp_path / "out" / "path.csv").read_text())))
+        rows = read_records(tmp_path / "out" / "path.csv")
         assert [int(row["cardinality"]) for row in rows] == [5, 10, 15]
         head = next(line for line in result.stdout.splitlines() if "variables" in line and "%" in line)
         assert head.split()[:2] == ["groups", "variables"]
