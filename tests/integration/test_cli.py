@@ -320,7 +320,7 @@ class TestErrors:
         assert_refused(gpower("fit", data, "--plot", tmp_path / "p.png"), "pip install matplotlib")
 
     @pytest.mark.parametrize(
-        "line", ["fit", "fit t.csv -k many", "fit t.csv --n-init few", "fit t.csv --nonsense", "no"]
+        "line", ["fit", "compare t.csv", "fit t.csv -k many", "fit t.csv --n-init few", "fit t.csv --nonsense", "no"]
     )
     def test_wrong_usage_is_code_two(self, gpower, line):
         result = gpower(*line.split())

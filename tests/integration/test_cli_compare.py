@@ -70,7 +70,6 @@ def test_a_covariance_leaves_out_methods_that_need_samples_with_a_note(gpower, p
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "error: Give the number of variables of a component: -k 20"),
         (("-k", 8, "--methods", "lasso"), "error: --methods lasso is not known"),
         (("-k", 200), "error: -k 200: a component uses between 1 and n_features=150"),
         (("-k", 8, "--plot", "table.xlsx"), "a picture ends in .png"),

@@ -11,6 +11,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
+from gpower.cli.models import load_model
 from gpower.cli.shared_flags import FlagGroups, OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
 
@@ -91,13 +92,10 @@ def _check_loadings(path: Path, components: "Array", top: int | None) -> None:
 def _read_loadings(path: Path) -> tuple["Array", Sequence[str] | None]:
     """Return the loadings, of shape (n_components, n_genes), and the names of the genes."""
     if path.suffix.lower() == ".npz":
-        from gpower.io.model_file import check_array_shapes, read_model
-
-        _, arrays = read_model(path)
-        if "components_" in arrays and "feature_names_in_" not in arrays:
+        model = load_model(path)
+        if not hasattr(model, "feature_names_in_"):
             raise ValueError(f"{path}: this model was fitted without gene names; give its loadings.csv instead.")
-        check_array_shapes(path, arrays, {"components_": "mn", "feature_names_in_": "n"})
-        return arrays["components_"], arrays["feature_names_in_"].tolist()
+        return model.components_, model.feature_names_in_.tolist()
     from gpower.datasets import read_table
 
     table = read_table(path, index_col=0, complete=True)

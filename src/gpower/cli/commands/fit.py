@@ -5,11 +5,10 @@ from pathlib import Path
 import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
+from gpower.cli.flags import Flag, FlagFields, group_flags, override_flags, read_library_flags
 from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata, print_batch_notes
 from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
-    N_COMPONENTS_OVERRIDE,
     READ_TABLE_FLAGS,
     SOLVER_FLAGS,
     FlagGroups,
@@ -21,8 +20,14 @@ from gpower.cli.shared_flags import (
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
+#: Without -m, `infer_n_components` takes the number from the lists given to other flags.
+_N_COMPONENTS_OVERRIDE: FlagFields = {
+    "default": None,
+    "help": "Number of components; by default the length of a list such as -k 20,10,5, or 2. auto: as many as explain "
+    "more than chance, at most 20.",
+}
 #: The flag -k that also accepts auto.
-AUTO_CARDINALITY_OVERRIDE = {
+_AUTO_CARDINALITY_OVERRIDE = {
     "kind": 'int, float or sequence of these or "auto"',
     "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
     "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
@@ -32,7 +37,7 @@ _CARDINALITY_GRID_OVERRIDE = {
     "short": "",
     "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
 }
-_FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
+FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=_N_COMPONENTS_OVERRIDE, cardinality=_AUTO_CARDINALITY_OVERRIDE)
 _PLOT_CHOICE_HELP = "With -k auto: draw the score of every number of variables into this .png, .pdf or .svg."
 CROSS_VALIDATION_FLAGS = override_flags(
     read_library_flags(
@@ -57,7 +62,7 @@ _PLACE_FLAGS = group_flags(
     has_json=True,
     reading=READ_TABLE_FLAGS,
     metadata=METADATA_FLAGS,
-    options=_FIT_FLAGS,
+    options=FIT_FLAGS,
     choice=CROSS_VALIDATION_FLAGS,
     place=_PLACE_FLAGS,
 )

@@ -7,24 +7,12 @@ from typing import Any
 import gpower
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
-from gpower.cli.commands.fit import (
-    AUTO_CARDINALITY_OVERRIDE,
-    CROSS_VALIDATION_FLAGS,
-    fit_model,
-    list_typed_choice_flags,
-)
+from gpower.cli.commands.fit import CROSS_VALIDATION_FLAGS, FIT_FLAGS, fit_model, list_typed_choice_flags
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.models import load_model_and_table
 from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
-from gpower.cli.shared_flags import (
-    GPOWER_FLAGS,
-    N_COMPONENTS_OVERRIDE,
-    READ_TABLE_FLAGS,
-    FlagGroups,
-    OptionValues,
-    format_typed_flags,
-)
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups, OptionValues, format_typed_flags
 from gpower.cli.tables import InputTable, load_table
 
 #: Parameters of the model that a path varies, or that are about a single fit.
@@ -33,7 +21,6 @@ _PARAMS_NOT_OF_A_PATH = (
     *("certify", "checkpoint", "resume", "verbose", "warm_start"),
 )
 _N_CONSTRAINED_POINTS = 12  # points of a path under a constraint
-_REPORT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
 _PAGE_FLAGS = override_flags(
     read_library_flags("gpower", "html_report", "title", "scores", "anonymise"),
     title={"default": None, "help": "Title of the page; by default it names the table."},
@@ -49,7 +36,7 @@ _RESULT_FLAGS = group_flags(
 @command(
     reading=READ_TABLE_FLAGS,
     metadata=METADATA_FLAGS,
-    options=_REPORT_FLAGS,
+    options=FIT_FLAGS,
     choice=CROSS_VALIDATION_FLAGS,
     page=_PAGE_FLAGS,
     requested=_RESULT_FLAGS,
