@@ -85,12 +85,6 @@ class TestPrinted:
         assert max(len(line) for line in lines if "--certify" not in line) <= 60
         assert any("n" * 48 + "… +1.000" in line for line in lines)
 
-    def test_warnings_are_notes_on_stderr(self, gpower, data):
-        result = gpower.succeed("fit", data, "--gamma", 0.1, "--init", "largest_norm", "--max-iter", 1)
-        assert result.stderr.startswith("note: ")
-        assert "raise --max-iter" in result.stderr
-        assert len(result.stderr.splitlines()) == 1
-
     def test_verbose_logs_to_stderr_while_it_runs(self, gpower, data):
         logger = logging.getLogger("gpower")
         before = logger.level, list(logger.handlers)
@@ -127,12 +121,6 @@ class TestOptions:
         gpower.succeed("fit", data, *flags.split(), "-o", tmp_path)
         params = GPower.load(tmp_path / "model.npz").get_params()
         assert {name: params[name] for name in expected} == expected
-
-    @pytest.mark.parametrize("flags", [["--refit", "none"], ["--acceleration"], ["--no-acceleration"]])
-    def test_the_setting_of_the_paper_takes_no_other_options(self, gpower, data, flags):
-        """One of them is the default."""
-        result = gpower("fit", data, "--solver", "paper", *flags)
-        assert_refused(result, f"--solver paper does not go together with {flags[0]}")
 
     def test_covariance(self, gpower, pitprops, tmp_path):
         result = gpower("fit", pitprops, "--covariance", "-m", 1, "-k", 5, "-o", tmp_path)
@@ -183,19 +171,6 @@ class TestChosenNumbers:
         assert "such as -k 25" in many
         assert "too many to read" not in few
 
-    @pytest.mark.parametrize(
-        ("flags", "message"),
-        [
-            (["--gamma", "0.1"], "-k auto does not go together with --gamma 0.1; give the number of variables instead"),
-            (["--covariance"], "-k auto does not go together with --covariance"),
-            (["-m", "auto"], "-m auto and -k auto cannot be used together"),
-            (["--rule", "most"], "--rule most is not known"),
-            (["--folds", "100"], "cv=100: between 2 and n_samples=60 folds"),
-        ],
-    )
-    def test_options_that_exclude_each_other(self, gpower, data, flags, message):
-        assert_refused(gpower("fit", data, "-k", "auto", *flags), message)
-
 
 FEW, FEW_NAMES = EXPRESSION.X[:, :40], EXPRESSION.feature_names[:40]
 
@@ -228,9 +203,12 @@ class TestOutput:
     def model(self):
         return GPower(3, cardinality=[8, 6, 5]).fit(EXPRESSION.X)
 
-    def test_files_hold_the_fitted_model(self, gpower, data, tmp_path, model):
-        folder = tmp_path / "new" / "results"
-        result = gpower("fit", data, "-k", "8,6,5", "-o", folder)
+    def test_files_hold_the_fitted_model_and_its_picture(self, gpower, data, tmp_path, model):
+        pytest.importorskip("matplotlib")
+        folder, picture = tmp_path / "new" / "results", tmp_path / "new" / "p.SVG"
+        result = gpower("fit", data, "-k", "8,6,5", "-o", folder, "--plot", picture)
+        assert result.stdout.splitlines()[-1] == f"Picture: {picture}"
+        assert picture.read_bytes().startswith(b"<?xml")
         written = f"Wrote loadings.csv, loadings_list.csv, scores.csv, model.npz into {folder}."
         assert written in result.stdout.splitlines()
         components = ("component_1", "component_2", "component_3")
@@ -243,12 +221,6 @@ class TestOutput:
         again = GPower.load(folder / "model.npz")
         np.testing.assert_array_equal(again.components_, model.components_)
         assert tuple(again.feature_names_in_) == EXPRESSION.feature_names
-
-    def test_unnamed_samples_are_numbered(self, gpower, tmp_path):
-        np.save(tmp_path / "t.npy", EXPRESSION.X)
-        gpower("fit", tmp_path / "t.npy", "-k", 5, "-o", tmp_path)
-        assert read_csv(tmp_path / "scores.csv")[2][:2] == ("s0", "s1")
-        assert read_csv(tmp_path / "loadings.csv")[2][:2] == ("x0", "x1")
 
     def test_json_has_the_fitted_attributes_and_the_loadings_by_name(self, gpower, data, model):
         result = gpower("fit", data, "-k", "8,6,5", "--json")
@@ -271,13 +243,6 @@ class TestOutput:
             f"Wrote loadings.csv, loadings_list.csv, scores.csv, model.npz into {tmp_path}.",
         ]
 
-    def test_picture(self, gpower, data, tmp_path):
-        pytest.importorskip("matplotlib")
-        picture = tmp_path / "new" / "p.SVG"
-        result = gpower.succeed("fit", data, "-k", "8,6", "--plot", picture)
-        assert result.stdout.splitlines()[-1] == f"Picture: {picture}"
-        assert picture.read_bytes().startswith(b"<?xml")
-
     def test_hints_about_the_table_are_notes(self, gpower, tmp_path):
         X = np.insert(EXPRESSION.X, 0, 100 + np.arange(len(EXPRESSION.X)), axis=1)
         path = write_csv(tmp_path / "t.csv", X, ["entrez", *EXPRESSION.feature_names])
@@ -289,26 +254,6 @@ class TestOutput:
 
 
 class TestErrors:
-    @pytest.mark.parametrize(
-        ("flags", "message"),
-        [
-            (["-m", 0], "-m 0"),
-            (["-k", 0], "-k 0: a component uses"),
-            (["-k", 999], "-k 999"),
-            (["-k", 5, "--gamma", 0.1], "-k and --gamma"),
-            (["--gamma", 1.5], "--gamma 1.5"),
-            (["--penalty", "l7"], "error: --penalty l7 is not known"),
-            (["--covariance"], "square matrix"),
-            (["--index-col", "nobody"], "--index-col nobody is not a heading; the file has the columns name, "),
-            (["--drop", "a,nobody"], "--drop a is not a heading"),
-            (["--plot", "loadings.bmp"], "loadings.bmp: a picture ends in .png, .pdf or .svg"),
-            (["--key", "X"], "--key X has no meaning for a .csv file"),
-            (["--device", "tpu"], "use cpu or cuda"),
-        ],
-    )
-    def test_bad_parameters(self, gpower, data, flags, message):
-        assert_refused(gpower("fit", data, *flags), message)
-
     def test_without_a_gpu_the_error_is_one_line(self, gpower, data):
         result = gpower("fit", data, "-k", "5", "--device", "cuda")
         if result.exit_code == 0:
@@ -390,23 +335,20 @@ class TestProgress:
 
 
 class TestDemo:
-    def test_prints_both_tables_and_draws_both_pictures(self, gpower, tmp_path):
+    def test_prints_both_tables_draws_both_pictures_and_writes_a_report(self, gpower, tmp_path):
         pytest.importorskip("matplotlib")
-        result = gpower.succeed("demo", "--output", tmp_path / "pictures")
+        pytest.importorskip("bokeh")
+        result = gpower.succeed("demo", "--output", tmp_path / "demo")
         assert result.stderr == ""
         for name in ("pitprops.png", "expression.png"):
-            assert (tmp_path / "pictures" / name).read_bytes().startswith(b"\x89PNG")
-            assert f"Picture: {tmp_path / 'pictures' / name}" in result.stdout.splitlines()
+            assert (tmp_path / "demo" / name).read_bytes().startswith(b"\x89PNG")
+            assert f"Picture: {tmp_path / 'demo' / name}" in result.stdout.splitlines()
+        file = tmp_path / "demo" / "report.html"
+        assert f"Report: {file}, a page to explore; open it in any browser: {file.as_uri()}" in result.stdout
+        assert "GROWTH3" in file.read_text(encoding="utf-8")
         assert "Component 6" in result.stdout
         assert "Component 1 found 8 of the 8 GROWTH genes." in result.stdout
         assert "Component 3 found 5 of the 5 STRESS genes." in result.stdout
-
-    def test_writes_a_report_and_prints_how_to_open_it(self, gpower, tmp_path):
-        pytest.importorskip("bokeh")
-        result = gpower("demo", "--output", tmp_path)
-        file = tmp_path / "report.html"
-        assert f"Report: {file}, a page to explore; open it in any browser: {file.as_uri()}" in result.stdout
-        assert "GROWTH3" in file.read_text(encoding="utf-8")
 
     def test_runs_without_matplotlib(self, gpower, tmp_path, monkeypatch):
         monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)

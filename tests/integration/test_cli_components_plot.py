@@ -78,20 +78,6 @@ def test_a_covariance_is_matched_by_name(gpower, pitprops, tmp_path):
     assert "1 of the model's 13 variables are not in it" in gpower("plot", model, turned).stderr
 
 
-def test_mistakes_are_one_line_errors(gpower, model, odd, tmp_path):
-    samples = [f"s{i}" for i in range(60)]
-    twice = write_csv(tmp_path / "twice.csv", np.eye(61, 2), "ab", [*samples, "s3"])
-    other = write_csv(tmp_path / "other.csv", np.eye(7))
-    for arguments, *words in (
-        ((tmp_path / "none.npz", odd), "There is no model file"),
-        ((model, odd, "--metadata", twice), "the sample 's3' has two rows, 5 and 62; keep one"),
-        ((model, other), "X has 7 features, but GPower is expecting 40 features"),
-        ((model, odd, "--suffix", "gif"), "--suffix gif is not known"),
-    ):
-        assert_refused(gpower("plot", *arguments, "-o", tmp_path / "f"), *words)
-        assert not (tmp_path / "f").exists()  # no empty folder is left
-
-
 def test_small_variances_are_plain_decimals(gpower, tmp_path):
     X = np.random.default_rng(0).standard_normal((30, 4)) * [1000, 1, 1, 1]
     given = ["-k", "1", "-m", "2", "--n-permutations", "39"]
@@ -117,3 +103,8 @@ def test_components_are_counted(gpower, data, tmp_path):
     answer = gpower.read_json(*args)
     assert answer["n_components"] == 3
     np.testing.assert_allclose(answer["p_value"], test.p_values)
+
+
+def test_a_table_without_variance(gpower, tmp_path):
+    np.savetxt(tmp_path / "x.csv", np.zeros((5, 3)), delimiter=",", header="a,b,c", comments="")
+    assert gpower("components", tmp_path / "x.csv", "-k", 1).exit_code == 0

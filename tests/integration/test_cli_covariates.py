@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv
+from tests.command_line import write_csv
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression, read_table
@@ -42,21 +42,6 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
         "transform", model, "genes.csv", "--metadata", "samples.csv", "--batch", "plate", "-o", "new.csv"
     )
     np.testing.assert_allclose(read_table(files / "new.csv").X, scores, atol=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--batch plate", "The columns to remove are plate; give the file that has them"),
-        ("--metadata samples.csv --batch plat", "there is no column 'plat' in age, sex, plate"),
-        ("--metadata holes.csv --covariates age", "'age' has 1 missing value(s), first in row 1"),
-        ("--balance", "--balance weights batches equally"),
-    ],
-)
-def test_flags_that_name_nothing_are_refused(gpower, files, flags, message):
-    text = (files / "samples.csv").read_text()
-    (files / "holes.csv").write_text(text.replace(f"S02,{AGE[1]}", "S02,NA"))
-    assert_refused(gpower("fit", "genes.csv", "-k", "6", *flags.split()), message)
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,6 @@ import gpower as package
 from gpower import GPower, GPowerCV, Solver, compare, sparsity_path
 from gpower.analysis.enrichment import enrich
 from gpower.cli.app import app, command
-from gpower.cli.commands import compare as compare_module
 from gpower.cli.commands import fit as fit_module
 from gpower.cli.commands import path as path_module
 from gpower.cli.console import OutputSink
@@ -206,11 +205,6 @@ class TestNewCommand:
 
         with pytest.raises(TypeError, match="unit: a value of type '' cannot be typed; use a type of"):
             command()(broken)
-
-    def test_no_written_command_has_many_parameters(self):
-        for written in (fit_module.fit, path_module.path, compare_module.compare):
-            n_written, n_flags = (len(inspect.signature(each).parameters) for each in (written.__wrapped__, written))
-            assert n_written <= 12 < n_flags
 
 
 class TestPublicNames:

@@ -86,13 +86,9 @@ class TestTransform:
         assert "estimate such cells with --missing impute" in gpower("transform", model, file).stderr
         found = gpower.succeed("transform", model, file, "--missing", "impute")
         assert "note: 1 missing value(s) are estimated by the components." in found.stderr
-        assert "--missing fill is not known" in gpower("transform", model, file, "--missing", "fill").stderr
 
 
-def test_a_table_is_refused_as_a_model(gpower, table):
-    for command in (("inspect", table), ("transform", table, table)):
-        output = gpower(*command).stderr
-        assert "is not a gpower model but some other file; give the model.npz that gpower fit -o" in output
+def test_a_folder_is_refused_as_a_model(gpower, table):
     folder = table.parent
     assert f"is a folder; give its model file, '{folder / 'model.npz'}'" in gpower("inspect", folder).stderr
 
@@ -102,11 +98,6 @@ def test_a_choice_is_certified_and_drawn(gpower, table, tmp_path):
     assert "of the best possible" in gpower.succeed(*choice, tmp_path / "choice.png").stdout
     assert (tmp_path / "choice.png").read_bytes().startswith(b"\x89PNG")
     assert "this is what the command reads" in gpower(*choice, table).stderr
-
-
-def test_a_grid_without_a_choice_is_refused(gpower, table):
-    output = gpower("fit", table, "-k", "3", "--grid", "2,3", "--rule", "best").stderr
-    assert "--grid, --rule would have no effect: add -k auto" in output.replace("--rule, --grid", "--grid, --rule")
 
 
 def test_a_narrow_terminal_breaks_no_word(gpower, table, monkeypatch):

@@ -129,23 +129,6 @@ def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, data, t
 
 
 class TestEnrich:
-    @pytest.mark.parametrize(
-        ("numbers", "flags", "message"),
-        [
-            (EXPRESSION.X[:2].T + 7, [], "loadings are at most 1, but this table has an entry of"),
-            (np.linspace(0.01, 0.1, 300).reshape(150, 2), [], "every component uses all genes, so no gene set can"),
-            (np.eye(150)[:, :2], ["-o", "sets.gmt"], "this is what the command reads"),
-        ],
-    )
-    def test_tables_that_are_no_loadings_and_outputs_that_are_inputs(
-        self, gpower, gmt, tmp_path, monkeypatch, numbers, flags, message
-    ):
-        monkeypatch.chdir(tmp_path)
-        table = write_csv(tmp_path / "x.csv", numbers, ["s1", "s2"], EXPRESSION.feature_names)
-        assert_refused(gpower("enrich", table, "--gmt", gmt, *flags), message)
-        if "all genes" in message:
-            gpower.succeed("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0)
-
     def test_a_table_is_replaced_with_a_note(self, gpower, gmt, tmp_path):
         loadings = write_csv(tmp_path / "l.csv", np.eye(150)[:, :2], ["s1", "s2"], EXPRESSION.feature_names)
         out = tmp_path / "new" / "sets.csv"

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv
+from tests.command_line import write_csv
 
 from gpower import SparsityPath, sparsity_path
 from gpower.cli.console import OutputSink
@@ -57,9 +57,12 @@ def test_the_table_has_a_line_per_number_of_variables(gpower, pitprops):
     assert not list(pitprops.parent.glob("path.*"))
 
 
-def test_the_files_hold_every_digit(gpower, expression, tmp_path):
+def test_the_files_hold_every_digit_and_there_is_a_picture(gpower, expression, tmp_path):
     out = tmp_path / "out"
-    result = gpower("path", expression, "-m", 2, "-k", "3,6", "-o", out)
+    picture = tmp_path / "deep" / "er" / "t.pdf"
+    result = gpower("path", expression, "-m", 2, "-k", "3,6", "-o", out, "--plot", picture)
+    assert picture.read_bytes().startswith(b"%PDF")
+    assert f"Picture: {picture}" in result.stdout
     assert f"Wrote path.csv, path.npz into {out}" in result.stdout
     path = SparsityPath.load(out / "path.npz")
     expected = sparsity_path(EXPRESSION.X[:, :40], n_components=2, cardinalities=[3, 6])
@@ -72,22 +75,12 @@ def test_the_files_hold_every_digit(gpower, expression, tmp_path):
     np.testing.assert_array_equal(written, np.column_stack(list(path.columns().values())))
 
 
-def test_the_picture(gpower, expression, tmp_path):
-    pytest.importorskip("matplotlib")
-    result = gpower.succeed("path", expression, "-k", "3,6", "--plot", tmp_path / "deep/er/t.pdf")
-    assert (tmp_path / "deep/er/t.pdf").read_bytes().startswith(b"%PDF")
-    assert f"Picture: {tmp_path / 'deep/er/t.pdf'}" in result.stdout
-
-
 def test_flags_reach_the_path(gpower, expression, tmp_path):
     flags = ["--scale", "--no-center", "--positive", "--deflation", "schur", "--n-init", 2, "--random-state", 4]
     gpower.succeed("path", expression, "-k", 3, "-m", 2, *flags, "-o", tmp_path)
     params = SparsityPath.load(tmp_path / "path.npz").params
     expected = {"scale": True, "center": False, "positive": True, "deflation": "schur", "n_init": 2, "random_state": 4}
     assert expected.items() <= params.items()
-
-
-# --- interruption ---
 
 
 @pytest.mark.parametrize("folder", ["out", None])
@@ -105,23 +98,6 @@ def test_an_interrupted_path_is_kept_and_can_be_resumed(gpower, expression, tmp_
     assert not SparsityPath.load(kept / "path.npz").complete
     resumed = gpower.succeed(*command, "--resume")
     np.testing.assert_array_equal(rows(resumed), rows(gpower(*command)))
-
-
-# --- errors ---
-
-
-@pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        (["-k", "50"], "cardinalities contains 50: each entry must be a whole number of variables between 1 and 40"),
-        (["-k", "3", "--gammas", "0.1"], "cardinalities and gammas are two grids; give one of them"),
-        (["-k", "3", "--plot", "picture.doc"], "a picture ends in .png, .pdf or .svg"),
-        (["-k", "3", "--missing", "drop"], "--missing drop is not known"),
-        (["-k", "3", "-m", "0"], "-m 0"),
-    ],
-)
-def test_errors_are_one_line_and_exit_code_one(gpower, expression, flags, message):
-    assert_refused(gpower("path", expression, *flags), message)
 
 
 def test_a_finished_path_is_only_reported(gpower, expression, tmp_path):

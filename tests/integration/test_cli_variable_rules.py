@@ -104,21 +104,6 @@ class TestRules:
         assert "the numbers of groups, " in result.stderr
         assert "were chosen by cross-validation in 5 folds" in result.stderr
 
-    @pytest.mark.parametrize(
-        ("flags", "rows", "message"),
-        [
-            (["--groups", "nowhere.csv"], [], "--groups nowhere.csv: there is no such file, and DATA is no .h5ad"),
-            (["--include", "nobody"], [], "include names 'nobody', but no variable has this name"),
-            (["--groups", "rules.csv"], ["abc"], "a line for each variable is needed: its name and the value, or the"),
-            (["--weights", "rules.csv"], [(NAMES[0], "dear")], "line 1: 'dear' is not a number"),
-            (["--groups", "rules.csv"], [*GROUPS.items(), ("strange", "x")], "groups names 'strange', but no variable"),
-        ],
-    )
-    def test_refused(self, gpower, data, tmp_path, monkeypatch, flags, rows, message):
-        monkeypatch.chdir(tmp_path)
-        write(tmp_path / "rules.csv", rows)
-        assert_refused(gpower("fit", data, "-k", 3, *flags), message)
-
 
 class TestTransformAndInspect:
     @pytest.fixture
@@ -151,11 +136,6 @@ class TestTransformAndInspect:
         absent = f"2 of the model's 150 variables are not in it, 1 of them used by its components: {used}, {idle};"
         for command in ("plot", "transform"):
             assert_refused(gpower(command, model, few), absent)
-
-    def test_a_model_of_a_covariance_has_no_scores(self, gpower, tmp_path):
-        GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(tmp_path / "cov.npz")
-        result = gpower("transform", tmp_path / "cov.npz", write_csv(tmp_path / "cov.csv", np.cov(X.T), NAMES))
-        assert_refused(result, "without means, and cannot compute scores")
 
     def test_inspect_describes_a_model(self, gpower, model):
         result = gpower.succeed("inspect", model)
