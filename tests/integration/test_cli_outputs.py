@@ -1,6 +1,5 @@
 """Output files are checked before the work, written whole or not at all, and never replace the input."""
 
-import csv
 import io
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 from sklearn.datasets import load_wine
-from tests.command_line import assert_refused, write_csv
+from tests.command_line import assert_refused, read_records, write_csv
 from tests.polling import wait_until
 
 from gpower import GPower, SparsityPath
@@ -38,12 +37,9 @@ class TestFolders:
         monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not start
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
-        for flags in (
-            ("-o", "/proc/self/fd"),
-            ("--plot", "/proc/self/fd/x.png"),
-            ("--checkpoint", "/proc/self/fd/c.npz"),
-        ):
-            assert_refused(gpower("fit", data, "-k", 3, *flags), "/proc/self/fd: ", "nothing can be written here")
+        for flag in ("-o /proc/self/fd", "--plot /proc/self/fd/x.png", "--checkpoint /proc/self/fd/c.npz"):
+            refused = gpower("fit", data, "-k", 3, *flag.split())
+            assert_refused(refused, "/proc/self/fd: ", "nothing can be written here")
 
     def test_replaced_files_are_named(self, gpower, data, tmp_path):
         out = tmp_path / "out"
@@ -54,16 +50,14 @@ class TestFolders:
         assert "replacing loadings.csv, loadings_list.csv, model.npz of an earlier run." in again
 
 
-class TestWhole:
-    def test_the_short_list_has_the_non_zero_loadings(self, gpower, data, tmp_path):
-        gpower("fit", data, "-k", "3,2", "-o", tmp_path / "out")
-        with (tmp_path / "out" / "loadings_list.csv").open() as file:
-            head, *lines = csv.reader(file)
-        assert head == ["component", "variable", "loading"]
-        loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
-        expected = [[str(j), name, repr(value)] for j, c in enumerate(loadings, 1) for name, value in c.items()]
-        assert lines == expected
-        assert len(lines) == 5
+def test_the_short_list_has_the_non_zero_loadings(gpower, data, tmp_path):
+    gpower("fit", data, "-k", "3,2", "-o", tmp_path / "out")
+    lines = read_records(tmp_path / "out" / "loadings_list.csv")
+    assert list(lines[0]) == ["component", "variable", "loading"]
+    loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
+    expected = [(str(j), name, repr(value)) for j, c in enumerate(loadings, 1) for name, value in c.items()]
+    assert [tuple(line.values()) for line in lines] == expected
+    assert len(lines) == 5
 
 
 def test_a_file_that_cannot_be_written_leaves_the_earlier_results_and_the_printed_ones(
@@ -100,8 +94,7 @@ class TestNames:
     @pytest.mark.parametrize("safe", [False, True])
     def test_formulas_are_quoted_on_demand(self, gpower, hostile, tmp_path, safe):
         gpower("fit", hostile, "-m", 1, "-k", 5, "-o", tmp_path / "out", *["--safe-csv"] * safe)
-        with (tmp_path / "out" / "loadings.csv").open(newline="") as file:
-            names = [line[0] for line in csv.reader(file)][1:]
+        names = [line["variable"] for line in read_records(tmp_path / "out" / "loadings.csv")]
         assert names == ["'" * safe + self.HOSTILE[0], *self.HOSTILE[1:]]
 
     def test_an_error_quotes_little_and_nothing_that_a_terminal_obeys(self, gpower, tmp_path):
@@ -126,15 +119,6 @@ def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, data, t
     result = gpower.succeed("path", data, "-k", "1,2", "--resume", "-o", tmp_path / "out")
     assert "there is no saved path; starting from the beginning" in result.stderr
     assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
-
-
-class TestEnrich:
-    def test_a_table_is_replaced_with_a_note(self, gpower, gmt, tmp_path):
-        loadings = write_csv(tmp_path / "l.csv", np.eye(150)[:, :2], ["s1", "s2"], EXPRESSION.feature_names)
-        out = tmp_path / "new" / "sets.csv"
-        command = ("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0)
-        assert f"Wrote {out}." in gpower(*command).stdout
-        assert f"Wrote {out}, replacing an earlier one." in gpower(*command).stdout
 
 
 def test_the_summary_of_a_model_is_what_the_command_prints(gpower, tmp_path, capsys):

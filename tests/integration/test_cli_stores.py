@@ -112,7 +112,6 @@ def text(folder):
         (text, "--scheduler tcp://127.0.0.1:9", ["a matrix on disk ends in"]),
         (npy, "--cache .", ["--cache is for stores that are read in blocks"]),
         (zarr_store, "--transpose", ["a store is read in blocks as it is; --transpose does not work on it"]),
-        (zarr_store, "--platform GPL", ["a store is read in blocks as it is; --platform does not work on it"]),
         (zarr_store, "--memory plenty", ["--memory plenty: a number of bytes"]),
         (
             zarr_store,
