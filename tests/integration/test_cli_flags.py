@@ -63,7 +63,7 @@ class TestFromTheLibrary:
 
     def test_parameters_of_the_estimator_have_its_help(self):
         estimator = read_library_flags("gpower", "GPower")
-        flags = read_library_flags("gpower", "sparsity_path", fallback_flags=estimator)
+        flags = read_library_flags("gpower", "sparsity_path")
         assert flags["penalty"] == estimator["penalty"]
         assert flags["method"] == estimator["method"]
         assert flags["n_components"].help != estimator["n_components"].help

@@ -149,16 +149,15 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def read_library_flags(
-    module: str, name: str, *selected: str, fallback_flags: Mapping[str, Flag] | None = None
-) -> Flags:
+def read_library_flags(module: str, name: str, *selected: str) -> Flags:
     """Return the flags of a class or function of the library: those of its parameters with a default that can be typed.
 
-    `module` defines `name` or imports it. `selected` limits the parameters. `fallback_flags` describes the parameters
-    that the docstring does not.
+    `module` defines `name` or imports it. `selected` limits the parameters. The docstring of `GPower` describes those
+    that the docstring itself does not.
     """
     definition = _find_definition(module, name)
-    flags = _make_flags(ast.get_docstring(definition) or "", _read_defaults(definition), fallback_flags or {})
+    fallback_flags = {} if name == "GPower" else read_library_flags("gpower", "GPower")
+    flags = _make_flags(ast.get_docstring(definition) or "", _read_defaults(definition), fallback_flags)
     names = selected or flags
     return {name: flag for name, flag in flags.items() if name in names and flag.option_spec is not None}
 

@@ -25,7 +25,7 @@ _COMPARISON_LEGEND = (
     "variance: the sum of what each component explains alone; adjusted: what they explain together, as in gpower fit"
 )
 _COMPARE_FLAGS = override_flags(
-    read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
+    read_library_flags("gpower", "compare") | {"missing": GPOWER_FLAGS["missing"]},
     n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
     cardinality={"help": "Variables in each component: one number, or one each, as 20,10."},
     refit={

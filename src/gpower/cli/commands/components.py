@@ -19,8 +19,7 @@ COMPONENT_TEST_PARAMS = (
     *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
 )
 _COMPONENTS_FLAGS = override_flags(
-    read_library_flags("gpower", "component_test", fallback_flags=GPOWER_FLAGS)
-    | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
+    read_library_flags("gpower", "component_test") | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
     n_components={"long": "--max", "help": "Largest number of components to test."},
     cardinality={
         "help": "Variables in each component: one number, one each, as 20,10,5, or a share of the variance, as 90%."

@@ -5,7 +5,7 @@ from pathlib import Path
 import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.flags import Flag, FlagFields, group_flags, override_flags, read_library_flags
+from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
 from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata, print_batch_notes
 from gpower.cli.shared_flags import (
     GPOWER_FLAGS,
@@ -20,31 +20,29 @@ from gpower.cli.shared_flags import (
 from gpower.cli.tables import InputTable, load_table
 from gpower.report.terminal import collect_fitted_attributes, print_components, write_results
 
-#: Without -m, `infer_n_components` takes the number from the lists given to other flags.
-_N_COMPONENTS_OVERRIDE: FlagFields = {
-    "default": None,
-    "help": "Number of components; by default the length of a list such as -k 20,10,5, or 2. auto: as many as explain "
-    "more than chance, at most 20.",
-}
-#: The flag -k that also accepts auto.
-_AUTO_CARDINALITY_OVERRIDE = {
-    "kind": 'int, float or sequence of these or "auto"',
-    "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, or "
-    "auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few variables.",
-}
-_CARDINALITY_GRID_OVERRIDE = {
-    "long": "--grid",
-    "short": "",
-    "help": "With -k auto: numbers of variables to choose from; by default up to 50 numbers, from one variable to all.",
-}
-FIT_FLAGS = override_flags(GPOWER_FLAGS, n_components=_N_COMPONENTS_OVERRIDE, cardinality=_AUTO_CARDINALITY_OVERRIDE)
-_PLOT_CHOICE_HELP = "With -k auto: draw the score of every number of variables into this .png, .pdf or .svg."
+FIT_FLAGS = override_flags(
+    GPOWER_FLAGS,
+    n_components={
+        "default": None,  # `infer_n_components` takes the number from the lists given to other flags
+        "help": "Number of components; by default the length of a list such as -k 20,10,5, or 2. auto: as many as "
+        "explain more than chance, at most 20.",
+    },
+    cardinality={
+        "kind": 'int, float or sequence of these or "auto"',
+        "help": "Variables in each component: one number, one for each, as 20,10,5, a share of the variance, as 90%, "
+        "or auto: by cross-validation. Without it, and without --gamma or another level: 10, or a third of few "
+        "variables.",
+    },
+)
+_CV_PARAMS = ("cv", "criterion", "rule", "cardinalities", "n_jobs")
 CROSS_VALIDATION_FLAGS = override_flags(
-    read_library_flags(
-        "gpower", "GPowerCV", "cv", "criterion", "rule", "cardinalities", "n_jobs", fallback_flags=GPOWER_FLAGS
-    ),
-    cardinalities=_CARDINALITY_GRID_OVERRIDE,
-) | group_flags(Flag("plot_choice", "picture", help=_PLOT_CHOICE_HELP))
+    read_library_flags("gpower", "GPowerCV", *_CV_PARAMS),
+    cardinalities={
+        "long": "--grid",
+        "short": "",
+        "help": "With -k auto: numbers to choose from; by default up to 50 numbers, from one variable to all.",
+    },
+) | group_flags(Flag("plot_choice", "picture", help="With -k auto: draw the score of every number into this file."))
 
 #: The ordinary components of a larger table, which would take more than about a second, are not computed.
 _MAX_ORDINARY_MULTIPLICATIONS = 2e10
@@ -90,7 +88,7 @@ def fit(
     loaded = loaded.decode_to_cache(flags.place["cache"], flags.place["scheduler"], sink)
     loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
     with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
-        fitted, notes = fit_model(shared, flags.options, sink, flags.place["device"], flags.choice)
+        fitted, notes = fit_model(shared, flags.options, flags.choice, sink, flags.place["device"])
         model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
         notes += print_batch_notes(model, shared, sink)
         ordinary_share = None if sink.as_json else _compute_ordinary_share(model, shared)
@@ -107,11 +105,7 @@ def fit(
 
 
 def fit_model(
-    input_table: InputTable,
-    options: OptionValues,
-    sink: OutputSink,
-    device: str = "cpu",
-    choice: OptionValues | None = None,
+    input_table: InputTable, options: OptionValues, choice: OptionValues, sink: OutputSink, device: str = "cpu"
 ) -> tuple["gpower.GPower | gpower.GPowerCV", list[str]]:
     """Fit a model, print what casts doubt on it to stderr, and return it with NumPy arrays, and these notes.
 
@@ -125,11 +119,11 @@ def fit_model(
     from gpower.validation.params import expand_per_component, resolve_solver
 
     search = None
-    if options["cardinality"] == "auto" and choice is not None:
+    if options["cardinality"] == "auto":
         search = choose_cardinality(input_table, options, choice, sink)
         chosen = search.best_params_["cardinality"]
         options["cardinality"] = expand_per_component(chosen, "-k", options["n_components"])
-    elif choice is not None and (typed := list_typed_choice_flags(choice)):
+    elif typed := list_typed_choice_flags(choice):
         raise ValueError(f"{', '.join(typed)} would have no effect: add -k auto, which chooses numbers of variables.")
     params = merge_solver_options(options)
     description = "fitting {} × {}".format(*input_table.table.X.shape)
@@ -142,13 +136,11 @@ def fit_model(
     model.components_, model.mean_, model.scale_ = map(to_numpy, (model.components_, model.mean_, model.scale_))
     if search is not None:
         model.cardinality_choice_ = search.best_estimator_.cardinality_choice_
+        search.best_estimator_ = model
     model.warnings_ = np.array(messages, dtype=object)  # without those that repeat a hint of load_table
     notes = list(dict.fromkeys((*find_doubts(model), *map(str, model.notes_))))
     sink.print_notes(*notes)
-    if search is None:
-        return model, notes
-    search.best_estimator_ = model
-    return search, notes
+    return model if search is None else search, notes
 
 
 def list_typed_choice_flags(choice: OptionValues) -> list[str]:

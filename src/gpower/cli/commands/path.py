@@ -19,7 +19,7 @@ SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
     *("positive", "covariance", "center", "scale", "missing", "balance", "n_init", "deflation", "random_state"),
 )
-_PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWER_FLAGS) | {
+_PATH_FLAGS = read_library_flags("gpower", "sparsity_path") | {
     name: GPOWER_FLAGS[name] for name in SPARSITY_PATH_PARAMS
 }
 

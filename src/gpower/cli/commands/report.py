@@ -72,7 +72,7 @@ def report(
     if table is None:
         loaded = load_table(source, flags.reading, flags.options, sink)
         loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
-        fitted, _ = fit_model(loaded, flags.options, sink, choice=flags.choice)
+        fitted, _ = fit_model(loaded, flags.options, flags.choice, sink)
     else:
         typed_options = format_typed_flags(flags.options, ["certify"])
         if typed_flags := ", ".join(filter(None, [typed_options, *list_typed_choice_flags(flags.choice)])):
