@@ -1,6 +1,6 @@
 """``gpower enrich``: gene sets that are over-represented in the components of a model."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -138,18 +138,14 @@ def _print_enriched_sets(console: Console, records: Collection[OptionValues], ma
     longest = max(len(record["gene_set"]) for record in records)
     name_width = max(12, min(longest, console.width - _FIXED_COLUMNS_WIDTH - _MIN_GENES_WIDTH))
     genes_width = max(_MIN_GENES_WIDTH, console.width - _FIXED_COLUMNS_WIDTH - name_width)
-    rows = _format_set_rows(records, genes_width, max_sets)
-    print_rows(console, _ENRICHMENT_HEADINGS, rows, left=("gene set", "which"), wrapped=("gene set",), gap=2)
-
-
-def _format_set_rows(records: Collection[OptionValues], genes_width: int, max_sets: int) -> Iterator[list[str]]:
-    """Yield the rows of the printed table."""
+    rows: list[list[str]] = []
     for component, group in groupby(records, itemgetter("component")):
         sets = list(group)
         for record in sets[:max_sets]:
             size = f"{record['overlap']} of {record['set_size']}"
             expected, p_value = f"{record['expected']:.2g}", f"{record['adjusted_p_value']:.2g}"
             genes = truncate_text(record["genes"], genes_width)
-            yield [str(component), record["gene_set"], size, expected, p_value, genes]
+            rows.append([str(component), record["gene_set"], size, expected, p_value, genes])
         if len(sets) > max_sets:
-            yield ["", f"and {len(sets) - max_sets} more"]
+            rows.append(["", f"and {len(sets) - max_sets} more"])
+    print_rows(console, _ENRICHMENT_HEADINGS, rows, left=("gene set", "which"), wrapped=("gene set",), gap=2)
