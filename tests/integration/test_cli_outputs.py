@@ -1,17 +1,13 @@
 """Output files are checked before the work, written whole or not at all, and never replace the input."""
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 from sklearn.datasets import load_wine
 from tests.command_line import assert_refused, read_records, write_csv
-from tests.polling import wait_until
 
 from gpower import GPower, SparsityPath
-from gpower.cli.console import OutputSink
 from gpower.datasets import load_planted_expression
 
 EXPRESSION = load_planted_expression()
@@ -102,13 +98,6 @@ class TestNames:
         result = gpower("fit", tmp_path / "x.csv")
         assert "\x1b" not in result.stderr
         assert len(result.stderr) < 1000
-
-    def test_the_name_of_a_file_is_no_markup(self, monkeypatch):
-        monkeypatch.setattr("gpower.cli.console._PROGRESS_DELAY_SECONDS", 0.0)
-        screen = io.StringIO()
-        console = Console(file=screen, force_terminal=True, width=100)
-        with OutputSink(console, console).show_progress("reading [/b]\x07.csv"):
-            assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
 
     def test_a_terminal_without_a_width_loses_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")

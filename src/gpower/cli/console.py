@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     from gpower.plotting.style import Panels
     from gpower.solvers.ascent import AscentState
 
-_PROGRESS_DELAY_SECONDS = 1.0  # progress is shown only for work that takes longer
 _USUAL_PASSES = 15  # over a matrix on disk in one fit: 8 to 16 in docs/scaling.md
 _MIN_CONSOLE_WIDTH = 20  # characters per line of a terminal
 _TASK_DESCRIPTION = "{task.description}"
@@ -137,14 +135,14 @@ class OutputSink:
         """Show what is being done on a terminal; yield a callback that names the part in work, or None without one."""
         description = escape(make_printable(description))  # it may contain a file name with markup
         columns = (bars.SpinnerColumn(), _TASK_DESCRIPTION, bars.TimeElapsedColumn())
-        with self._show_after_delay(description, *columns) as update:
+        with self._show_columns(description, *columns) as update:
             yield None if update is None else lambda part: update(description=f"{description}, {escape(part)}")
 
     @contextmanager
     def show_progress(
         self, description: str, matrix_bytes: float = 0.0
     ) -> Iterator[Callable[["AscentState"], None] | None]:
-        """Show what is being done on a terminal, once it has taken a second.
+        """Show what is being done on a terminal.
 
         Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`,
         the gigabytes read and the expected time left; yield None without a terminal.
@@ -164,28 +162,19 @@ class OutputSink:
     def show_progress_bar(self, description: str) -> Iterator[Callable[[int, int], None] | None]:
         """Show a bar and the time left on a terminal; yield ``update(done, total)``, or None without a terminal."""
         columns = (_TASK_DESCRIPTION, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
-        with self._show_after_delay(description, *columns) as update:
+        with self._show_columns(description, *columns) as update:
             yield None if update is None else lambda done, total: update(completed=done, total=total)
 
     @contextmanager
-    def _show_after_delay(
+    def _show_columns(
         self, description: str, *columns: str | bars.ProgressColumn
     ) -> Iterator[Callable[..., None] | None]:
-        """Show a display once the work has taken a second; yield its update function, or None without a terminal."""
+        """Show columns of progress during the work; yield their update function, or None without a terminal."""
         if not self.err_console.is_terminal:
             yield None
             return
-        bar = bars.Progress(*columns, console=self.err_console, transient=True)
-        timer = threading.Timer(_PROGRESS_DELAY_SECONDS, bar.start)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield partial(bar.update, bar.add_task(description, total=None))  # the work says its total
-        finally:
-            timer.cancel()
-            timer.join()  # it may be starting the display at this moment
-            if bar.live.is_started:
-                bar.stop()
+        with bars.Progress(*columns, console=self.err_console, transient=True) as progress:
+            yield partial(progress.update, progress.add_task(description, total=None))  # the work says its total
 
 
 @contextmanager
