@@ -55,12 +55,6 @@ def test_a_batch_that_explains_components_is_named(gpower, files, command):
     assert note in notes
 
 
-def test_a_batch_that_is_removed_is_not_named(gpower, files):
-    command = ("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv")
-    assert any("'plate'" in note for note in gpower.read_json(*command)["notes"])
-    assert "'plate'" not in gpower(*command, "--batch", "plate").stderr
-
-
 def test_a_model_asks_for_its_covariates(gpower, files):
     GPower(2, cardinality=4).fit(X, covariates={"age": AGE}, batch=PLATE).save("model.npz")
     done = gpower("transform", "model.npz", "genes.csv")

@@ -22,16 +22,6 @@ from gpower.cli.flags import FLAG_HELP, FLAG_OVERRIDES, HELP_PANELS, Flag, read_
 from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.datasets import read_table
 
-SOURCES = {
-    "GPower": ("gpower", GPower),
-    "GPowerCV": ("gpower", GPowerCV),
-    "Solver": ("gpower", Solver),
-    "sparsity_path": ("gpower", sparsity_path),
-    "compare": ("gpower", compare),
-    "read_table": ("gpower.datasets", read_table),
-    "enrich": ("gpower.analysis.enrichment", enrich),
-}
-
 
 def list_options():
     """Return every option of every command as Typer sees it."""
@@ -40,10 +30,16 @@ def list_options():
 
 
 class TestFromTheLibrary:
-    @pytest.mark.parametrize("name", SOURCES)
-    def test_defaults_are_those_of_the_signature(self, name):
-        module, found = SOURCES[name]
-        flags, parameters = read_library_flags(module, name), inspect.signature(found).parameters
+    @pytest.mark.parametrize(
+        ("module", "found"),
+        [
+            *(("gpower", found) for found in (GPower, GPowerCV, Solver, sparsity_path, compare)),
+            ("gpower.datasets", read_table),
+            ("gpower.analysis.enrichment", enrich),
+        ],
+    )
+    def test_defaults_are_those_of_the_signature(self, module, found):
+        flags, parameters = read_library_flags(module, found.__name__), inspect.signature(found).parameters
         assert len(flags) > 2
         for parameter in set(flags) - {"drop", "drop_rows"}:
             default = parameters[parameter].default

@@ -1,15 +1,11 @@
 """``gpower fit`` on stores read in blocks gives the same components; a broken store gives a one-line error."""
 
 import json
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.command_line import assert_refused, write_csv
-from tests.polling import wait_until
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import read_table
@@ -127,23 +123,6 @@ def text(folder):
 )
 def test_flags_and_stores_that_do_not_go_together(gpower, tmp_path, make, flags, words):
     assert_refused(gpower("fit", make(tmp_path), *flags.split()), *words)
-
-
-class TestCheckpoint:
-    def test_an_interrupted_fit_can_be_resumed(self, tmp_path):
-        """Ctrl-C after the first component gives exit code 130 and a valid checkpoint."""
-        np.save(tmp_path / "x.npy", rng.standard_normal((400, 20_000)))
-        checkpoint = tmp_path / "fit.npz"
-        options = ["-m", "40", "-k", "6", "--memory", "4MB", "--checkpoint", str(checkpoint)]
-        command = [sys.executable, "-m", "gpower", "fit", str(tmp_path / "x.npy"), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert wait_until(lambda: checkpoint.exists() or process.poll() is not None)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert "Interrupted." in errors
-        with np.load(checkpoint) as archive:
-            assert archive["0:Z"].shape == (20_000, 1)
 
 
 class TestScheduler:
