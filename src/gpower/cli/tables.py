@@ -22,10 +22,8 @@ class InputTable:
     table: "Table"
     path: Path
     is_covariance: bool = False  # whether the table is a covariance or correlation matrix
-    key: str | None = None  # name of the array in the file
     storage: Literal["memory", "disk", "cluster"] = "memory"
     notes: tuple[str, ...] = ()  # printed hints that the table or its metadata may have been misread
-    is_virtual: bool = False  # whether virtual datasets are read
     metadata: dict[str, Iterable[str]] = field(default_factory=dict)  # all columns of --metadata; arrays are groups
     removed: dict[str, Any] = field(default_factory=dict)  # arguments `covariates` and `batch` of `GPower.fit`, if any
 
@@ -62,18 +60,18 @@ class InputTable:
             return replace(self, table=replace(self.table, X=cache_store(self.table.X, cache)))
 
     @contextmanager
-    def share_with_cluster(self, scheduler: str | None) -> Iterator["InputTable"]:
+    def share_with_cluster(self, scheduler: str | None, reading: OptionValues) -> Iterator["InputTable"]:
         """Yield the table as a Dask array of the cluster at `scheduler`; without an address, the table itself."""
         if scheduler is None:
             yield self
             return
-        if self.is_virtual:
+        if reading["virtual"]:
             raise ValueError("--virtual is for this machine; with --scheduler the workers read plain datasets only.")
         from gpower.operators.storage.dask import from_store
         from gpower.operators.storage.dask_client import connect_to_cluster
 
         with collect_warnings():  # they were printed when the store was opened
-            dask_table = replace(self.table, X=from_store(self.path.resolve(), self.key))
+            dask_table = replace(self.table, X=from_store(self.path.resolve(), reading["key"]))
         with connect_to_cluster(scheduler):
             yield replace(self, table=dask_table, storage="cluster")
 
@@ -114,7 +112,7 @@ def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) 
     covariance = options.get("covariance") is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
     notes = tuple(f"{hint}." for hint in find_table_hints(file, table, covariance=covariance))
-    return InputTable(table, path, covariance, reading["key"], notes=notes)
+    return InputTable(table, path, covariance, notes=notes)
 
 
 def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
@@ -130,4 +128,4 @@ def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
     assert source is not None
     notes = (*warning_notes, *(f"{note}." for note in source.notes))
     table = Table(source, source.feature_names, source.sample_names)
-    return InputTable(table, path, False, reading["key"], "disk", notes, reading["virtual"])
+    return InputTable(table, path, storage="disk", notes=notes)

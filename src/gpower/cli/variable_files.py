@@ -5,9 +5,6 @@ from pathlib import Path
 
 from gpower.cli.shared_flags import OptionValues
 
-#: Parameters whose flag takes the path of a file, and the parser of a cell of it.
-_FILE_CELL_PARSERS: dict[str, Callable[[str], object]] = {"groups": str, "penalty_weights": float}
-
 
 def read_groups_column(options: OptionValues, data: Path) -> None:
     """Replace a --groups that names a column of .var of DATA, not a file, by the labels in it."""
@@ -23,13 +20,12 @@ def read_groups_column(options: OptionValues, data: Path) -> None:
 
 def resolve_variable_options(options: OptionValues, feature_names: Sequence[str]) -> None:
     """Replace files of groups and weights by their content, and typed variables by names or column numbers."""
-    for name, parse_cell in _FILE_CELL_PARSERS.items():
-        if isinstance(options.get(name), str):
-            path = Path(options[name])
-            if name == "groups" and ".gmt" in path.suffixes:
-                options[name] = _read_gmt_groups(path, feature_names)
-            else:
-                options[name] = _read_variable_values(path, feature_names, parse_cell)
+    groups, weights = options.get("groups"), options.get("penalty_weights")
+    if isinstance(groups, str):
+        read_groups = _read_gmt_groups if ".gmt" in Path(groups).suffixes else _read_variable_values
+        options["groups"] = read_groups(Path(groups), feature_names)
+    if isinstance(weights, str):
+        options["penalty_weights"] = _read_variable_values(Path(weights), feature_names, float)
     for name in ("include", "exclude"):
         if options.get(name) is not None:
             lists = [[_parse_variable(text, feature_names) for text in part] for part in options[name]]
@@ -41,7 +37,9 @@ def _parse_variable(text: str, feature_names: Sequence[str]) -> int | str:
     return int(text) if text.isdecimal() and text not in feature_names else text
 
 
-def _read_variable_values(path: Path, feature_names: Sequence[str], parse_cell: Callable[[str], object]) -> object:
+def _read_variable_values(
+    path: Path, feature_names: Sequence[str], parse_cell: Callable[[str], object] = str
+) -> object:
     """Read a value per variable: a dictionary by name from two columns, a list from one; skip a header line."""
     from gpower.datasets import TableError
     from gpower.io.tables.delimited import read_text_cells

@@ -87,7 +87,7 @@ def fit(
     loaded = load_table(data, flags.reading, flags.options, sink)
     loaded = loaded.decode_to_cache(flags.place["cache"], flags.place["scheduler"], sink)
     loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
-    with loaded.share_with_cluster(flags.place["scheduler"]) as shared:
+    with loaded.share_with_cluster(flags.place["scheduler"], flags.reading) as shared:
         fitted, notes = fit_model(shared, flags.options, flags.choice, sink, flags.place["device"])
         model = fitted.best_estimator_ if isinstance(fitted, gpower.GPowerCV) else fitted
         notes += print_batch_notes(model, shared, sink)
