@@ -75,6 +75,12 @@ def test_the_files_hold_every_digit_and_there_is_a_picture(gpower, expression, t
     np.testing.assert_array_equal(written, np.column_stack(list(path.columns().values())))
 
 
+def test_penalties_instead_of_numbers(gpower, expression):
+    result = gpower("path", expression, "--gammas", "0.5,0.1", "--penalty", "l1")
+    path = sparsity_path(EXPRESSION.X[:, :40], gammas=[0.5, 0.1], penalty="l1")
+    np.testing.assert_allclose(rows(result)[:, 1], path.gamma[:, 0], rtol=1e-3)
+
+
 def test_flags_reach_the_path(gpower, expression, tmp_path):
     flags = ["--scale", "--no-center", "--positive", "--deflation", "schur", "--n-init", 2, "--random-state", 4]
     gpower.succeed("path", expression, "-k", 3, "-m", 2, *flags, "-o", tmp_path)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from tests.command_line import assert_refused, write_csv, write_gmt
 
-from gpower import GPower
+from gpower import GPower, sparsity_path
 from gpower.datasets import load_planted_expression
 
 for package in ("matplotlib", "bokeh", "jinja2"):
@@ -33,6 +33,7 @@ def folder(tmp_path_factory):
     with np.load(folder / "m.npz") as archive:
         np.savez(folder / "damaged.npz", **dict(archive) | {"overlap_": np.zeros(0)})
     GPower(1, cardinality=3, covariance="precomputed").fit(np.cov(X.T)).save(folder / "covariance.npz")
+    sparsity_path(X, cardinalities=[2]).save(folder / "path.npz")
     write_csv(folder / "loadings.csv", model.components_.T, *TWO)
     write_csv(folder / "large.csv", X[:2].T + 7, *TWO)
     write_csv(folder / "dense.csv", np.linspace(0.01, 0.1, 300).reshape(150, 2), *TWO)
@@ -120,6 +121,7 @@ def folder(tmp_path_factory):
         ("transform covariance.npz x.csv", ["covariance.npz was fitted to a covariance, without means, and cannot"]),
         ("transform m.npz x.csv --missing fill", ["--missing fill is not known"]),
         ("plot absent.npz x.csv", ["absent.npz"]),
+        ("plot path.npz x.csv", ["path.npz contains a SparsityPath; this command takes a GPower or a GPowerCV model"]),
         ("plot nameless.npz nameless.csv", ["X has 7 features, but GPower is expecting 150 features"]),
         ("plot m.npz x.csv --suffix gif", ["--suffix gif is not known"]),
         ("plot m.npz x.csv --metadata twice.csv", [f"the sample {SAMPLES[3]!r} has two rows, 5 and 62; keep one"]),

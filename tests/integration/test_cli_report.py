@@ -104,7 +104,9 @@ def test_declared_columns_are_groups(gpower, files):
     assert levels == [[""], [str(i) for i in range(10)]]
 
 
-@pytest.mark.parametrize("model", [GPower(2, cardinality=5), GPowerCV(2, cardinalities=[3, 5], cv=3)])
+@pytest.mark.parametrize(
+    "model", [GPower(2, cardinality=5, constraint="disjoint"), GPowerCV(2, cardinalities=[3, 5], cv=3)]
+)
 def test_a_saved_model(gpower, files, model):
     model.fit(DATA.X).save("model.npz")
     gpower.succeed("report", "model.npz", "genes.csv", "--certify", "--path")
