@@ -120,6 +120,7 @@ def folder(tmp_path_factory):
         ("transform x.csv x.csv", ["'x.csv' is not a gpower model but some other file"]),
         ("transform covariance.npz x.csv", ["covariance.npz was fitted to a covariance, without means, and cannot"]),
         ("transform m.npz x.csv --missing fill", ["--missing fill is not known"]),
+        ("transform m.npz x.csv --metadata samples.csv", ["--metadata has no effect without --covariates or --batch"]),
         ("plot absent.npz x.csv", ["absent.npz"]),
         ("plot path.npz x.csv", ["path.npz contains a SparsityPath; this command takes a GPower or a GPowerCV model"]),
         ("plot nameless.npz nameless.csv", ["X has 7 features, but GPower is expecting 150 features"]),
