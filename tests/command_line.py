@@ -17,6 +17,12 @@ def write_csv(path, X, columns=None, rows=None):
     return path
 
 
+def read_records(path):
+    """Return the lines of a CSV file as dictionaries."""
+    with path.open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
 def write_gmt(path, gene_sets):
     """Write gene sets, and return the path of the file."""
     path.write_text("".join("\t".join([name, "made up", *genes]) + "\n" for name, genes in gene_sets.items()))

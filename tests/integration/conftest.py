@@ -1,19 +1,23 @@
-"""Fixtures of the command-line tests."""
+"""Fixtures of the command-line tests, which need the ``cli`` extra."""
 
 import json
+from importlib.util import find_spec
 
+import numpy as np
 import pytest
 from tests.command_line import write_csv, write_gmt
 
 from gpower.datasets import load_pitprops, load_planted_expression
+
+collect_ignore_glob = [] if find_spec("typer") else ["test_cli*.py", "test_doctor.py", "test_reference.py"]
 
 EXPRESSION, PITPROPS = load_planted_expression(), load_pitprops()
 
 
 @pytest.fixture
 def data(tmp_path):
-    """Write the planted table, without names of samples, and return its path."""
-    return write_csv(tmp_path / "x.csv", EXPRESSION.X, EXPRESSION.feature_names)
+    """Write the planted table, and return its path."""
+    return write_csv(tmp_path / "x.csv", EXPRESSION.X, EXPRESSION.feature_names, EXPRESSION.sample_names)
 
 
 @pytest.fixture
@@ -54,11 +58,13 @@ class Command:
         """Return what a command prints with --json."""
         return json.loads(self.succeed(*args, "--json").stdout)
 
+    def fit_components(self, *args):
+        """Return the components of ``gpower fit``."""
+        return np.array(self.read_json("fit", *args)["components_"])
+
 
 @pytest.fixture
 def gpower(monkeypatch):
     """Return the command; the terminal is too wide to wrap."""
-    pytest.importorskip("typer")
-    pytest.importorskip("rich")
     monkeypatch.setenv("COLUMNS", "120")
     return Command()

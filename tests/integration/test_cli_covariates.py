@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv
+from tests.command_line import write_csv
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression, read_table
@@ -45,21 +45,6 @@ def test_fit_and_transform_remove_columns_of_the_metadata(gpower, files):
 
 
 @pytest.mark.parametrize(
-    ("flags", "message"),
-    [
-        ("--batch plate", "The columns to remove are plate; give the file that has them"),
-        ("--metadata samples.csv --batch plat", "there is no column 'plat' in age, sex, plate"),
-        ("--metadata holes.csv --covariates age", "'age' has 1 missing value(s), first in row 1"),
-        ("--balance", "--balance weights batches equally"),
-    ],
-)
-def test_flags_that_name_nothing_are_refused(gpower, files, flags, message):
-    text = (files / "samples.csv").read_text()
-    (files / "holes.csv").write_text(text.replace(f"S02,{AGE[1]}", "S02,NA"))
-    assert_refused(gpower("fit", "genes.csv", "-k", "6", *flags.split()), message)
-
-
-@pytest.mark.parametrize(
     "command", ["fit genes.csv -k 20", "plot m.npz genes.csv -o figures", "report m.npz genes.csv"]
 )
 def test_a_batch_that_explains_components_is_named(gpower, files, command):
@@ -68,12 +53,6 @@ def test_a_batch_that_explains_components_is_named(gpower, files, command):
     notes = gpower.succeed(*command.split(), "--metadata", "samples.csv").stderr
     assert "with 'plate' (strength 0." in notes
     assert note in notes
-
-
-def test_a_batch_that_is_removed_is_not_named(gpower, files):
-    command = ("fit", "genes.csv", "-k", "20", "--metadata", "samples.csv")
-    assert any("'plate'" in note for note in gpower.read_json(*command)["notes"])
-    assert "'plate'" not in gpower(*command, "--batch", "plate").stderr
 
 
 def test_a_model_asks_for_its_covariates(gpower, files):

@@ -1,28 +1,13 @@
 """Output files are checked before the work, written whole or not at all, and never replace the input."""
 
-import csv
-import io
-import os
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.command_line import assert_refused, write_csv
-from tests.polling import wait_until
+from tests.command_line import assert_refused, read_records, write_csv
 
 from gpower import GPower, SparsityPath
 from gpower.datasets import load_planted_expression
-
-pytest.importorskip("typer")
-pytest.importorskip("rich")
-
-from rich.console import Console
-
-from gpower.cli.console import OutputSink
 
 EXPRESSION = load_planted_expression()
 
@@ -30,70 +15,61 @@ EXPRESSION = load_planted_expression()
 RESULTS = ["loadings.csv", "loadings_list.csv", "model.npz", "scores.csv"]
 
 
-@pytest.fixture
-def expression(tmp_path):
-    return write_csv(tmp_path / "expression.csv", EXPRESSION.X, EXPRESSION.feature_names)
-
-
 class TestFolders:
-    def test_a_folder_that_is_called_like_a_file(self, gpower, expression, tmp_path):
-        assert_refused(
-            gpower("fit", expression, "-k", 3, "-o", tmp_path / "results.csv"), "give a folder, such as results."
-        )
-        assert not (tmp_path / "results.csv").exists()
+    def test_a_folder_that_is_a_file_or_called_like_one(self, gpower, data, tmp_path):
+        (tmp_path / "file").touch()
+        results = tmp_path / "results.csv"
+        assert_refused(gpower("fit", data, "-k", 3, "-o", tmp_path / "file"), "this is a file; the results go into a")
+        assert_refused(gpower("fit", data, "-k", 3, "-o", results), "give a folder, such as results.")
+        assert not results.exists()
 
-    def test_home(self, gpower, expression, tmp_path, monkeypatch):
+    def test_home(self, gpower, data, tmp_path, monkeypatch):
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
-        gpower.succeed("fit", expression, "-k", 3, "--output=~/x")
+        gpower.succeed("fit", data, "-k", 3, "--output=~/x")
         assert sorted(path.name for path in (tmp_path / "home" / "x").iterdir()) == RESULTS
 
-    def test_an_unwritable_output_is_reported_before_the_fit(self, gpower, expression, monkeypatch):
+    def test_an_unwritable_output_is_reported_before_the_fit(self, gpower, data, monkeypatch):
         monkeypatch.setattr("gpower.cli.commands.fit.load_table", None)  # the fit does not start
         if not Path("/proc/self/fd").is_dir():
             pytest.skip("needs a folder that nobody can write into")
-        assert_refused(gpower("fit", expression, "-k", 3, "-o", "/proc/self/fd"), "/proc/self/fd: ")
-        assert_refused(
-            gpower("fit", expression, "-k", 3, "--plot", "/proc/self/fd/x.png"), "nothing can be written here"
-        )
+        for flag in ("-o /proc/self/fd", "--plot /proc/self/fd/x.png", "--checkpoint /proc/self/fd/c.npz"):
+            refused = gpower("fit", data, "-k", 3, *flag.split())
+            assert_refused(refused, "/proc/self/fd: ", "nothing can be written here")
 
-    def test_replaced_files_are_named(self, gpower, expression, tmp_path):
+    def test_replaced_files_are_named(self, gpower, data, tmp_path):
         out = tmp_path / "out"
-        assert gpower("fit", expression, "-k", 3, "-o", out).stdout.endswith(f"into {out}.\n")
-        assert "replacing those of an earlier run." in gpower("fit", expression, "-k", 3, "-o", out).stdout
+        assert gpower("fit", data, "-k", 3, "-o", out).stdout.endswith(f"into {out}.\n")
+        assert "replacing those of an earlier run." in gpower("fit", data, "-k", 3, "-o", out).stdout
         (out / "scores.csv").unlink()
-        again = gpower("fit", expression, "-k", 3, "-o", out).stdout
+        again = gpower("fit", data, "-k", 3, "-o", out).stdout
         assert "replacing loadings.csv, loadings_list.csv, model.npz of an earlier run." in again
 
 
-class TestWhole:
-    def test_a_disk_that_fills_up_leaves_the_earlier_results(self, gpower, expression, tmp_path):
-        """A real write fails: the process may not write files as long as the table of scores."""
-        out = tmp_path / "out"
-        gpower.succeed("fit", expression, "-k", 3, "-o", out)
-        before = {path.name: path.read_bytes() for path in out.iterdir()}
-        code = f"""
-import resource, signal, sys
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-resource.setrlimit(resource.RLIMIT_FSIZE, ({len(before["loadings_list.csv"]) + 1000}, resource.RLIM_INFINITY))
-sys.argv = ["gpower", "fit", {str(expression)!r}, "-m", "3", "-k", "8", "-o", {str(out)!r}]
-from gpower.__main__ import main
-main()
-"""
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert result.returncode == 1
-        assert f"error: {out}" in result.stderr
-        assert ".csv: File too large." in result.stderr
-        assert {path.name: path.read_bytes() for path in out.iterdir()} == before
+def test_the_short_list_has_the_non_zero_loadings(gpower, data, tmp_path):
+    gpower("fit", data, "-k", "3,2", "-o", tmp_path / "out")
+    lines = read_records(tmp_path / "out" / "loadings_list.csv")
+    assert list(lines[0]) == ["component", "variable", "loading"]
+    loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
+    expected = [(str(j), name, repr(value)) for j, c in enumerate(loadings, 1) for name, value in c.items()]
+    assert [tuple(line.values()) for line in lines] == expected
+    assert len(lines) == 5
 
-    def test_the_short_list_has_the_non_zero_loadings(self, gpower, expression, tmp_path):
-        gpower("fit", expression, "-k", "3,2", "-o", tmp_path / "out")
-        with (tmp_path / "out" / "loadings_list.csv").open() as file:
-            head, *lines = csv.reader(file)
-        assert head == ["component", "variable", "loading"]
-        loadings = GPower.load(tmp_path / "out" / "model.npz").loadings()
-        expected = [[str(j), name, repr(value)] for j, c in enumerate(loadings, 1) for name, value in c.items()]
-        assert lines == expected
-        assert len(lines) == 5
+
+def test_a_file_that_cannot_be_written_leaves_the_earlier_results_and_the_printed_ones(
+    gpower, data, tmp_path, monkeypatch
+):
+    def fail(folder, *args):
+        (folder / "scores.csv").write_text("half")
+        raise OSError(28, "No space left on device", str(folder / "model.npz"))
+
+    gpower.succeed("fit", data, "-k", 3, "-o", tmp_path / "r")
+    before = {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()}
+    monkeypatch.setattr("gpower.cli.commands.fit.write_results", fail)
+    result = gpower("fit", data, "-k", 5, "-o", tmp_path / "r")
+    assert result.exit_code == 1
+    assert "% of variance" in result.stdout
+    assert "model.npz: No space left on device." in result.stderr
+    assert {path.name: path.read_bytes() for path in (tmp_path / "r").iterdir()} == before
 
 
 class TestNames:
@@ -113,8 +89,7 @@ class TestNames:
     @pytest.mark.parametrize("safe", [False, True])
     def test_formulas_are_quoted_on_demand(self, gpower, hostile, tmp_path, safe):
         gpower("fit", hostile, "-m", 1, "-k", 5, "-o", tmp_path / "out", *["--safe-csv"] * safe)
-        with (tmp_path / "out" / "loadings.csv").open(newline="") as file:
-            names = [line[0] for line in csv.reader(file)][1:]
+        names = [line["variable"] for line in read_records(tmp_path / "out" / "loadings.csv")]
         assert names == ["'" * safe + self.HOSTILE[0], *self.HOSTILE[1:]]
 
     def test_an_error_quotes_little_and_nothing_that_a_terminal_obeys(self, gpower, tmp_path):
@@ -123,94 +98,14 @@ class TestNames:
         assert "\x1b" not in result.stderr
         assert len(result.stderr) < 1000
 
-    def test_the_name_of_a_file_is_no_markup(self, monkeypatch):
-        monkeypatch.setattr("gpower.cli.console._PROGRESS_DELAY_SECONDS", 0.0)
-        screen = io.StringIO()
-        console = Console(file=screen, force_terminal=True, width=100)
-        with OutputSink(console, console).show_progress("reading [/b]\x07.csv"):
-            assert wait_until(lambda: "reading [/b]\\x07.csv" in screen.getvalue())
-
     def test_a_terminal_without_a_width_loses_no_output(self, gpower, hostile, monkeypatch):
         monkeypatch.setenv("COLUMNS", "0")
         assert "% of variance" in gpower("fit", hostile, "-m", 1, "-k", 2).stdout
 
 
-class TestInterrupted:
-    def test_during_the_imports(self, tmp_path):
-        """Ctrl-C during the imports prints one line without a traceback, once the interpreter runs."""
-        code = """
-import sys, threading, _thread
-def interrupt(name, *_):
-    if name == "import" and "gpower.cli.commands.fit" in _[0]:
-        sys.addaudithook(lambda *a: None)
-        raise KeyboardInterrupt
-sys.addaudithook(lambda event, args: interrupt(event, args))
-sys.argv = ["gpower", "fit", "x.csv"]
-from gpower.__main__ import main
-main()
-"""
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert (result.returncode, result.stderr, result.stdout) == (130, "Interrupted.\n", "")
-
-    def test_during_a_slow_read(self, tmp_path):
-        fifo = tmp_path / "x.csv"
-        os.mkfifo(fifo)
-        process = subprocess.Popen([sys.executable, "-m", "gpower", "fit", fifo], stderr=subprocess.PIPE, text=True)
-        with fifo.open("w") as pipe:
-            pipe.write("a,b\n1,2\n")
-            pipe.flush()
-            time.sleep(0.2)
-            process.send_signal(signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
-        assert (process.returncode, errors) == (130, "Interrupted.\n")
-
-    def test_a_path_keeps_its_points_on_sigterm(self, tmp_path):
-        data = write_csv(tmp_path / "x.csv", np.random.default_rng(0).random((60, 400)), range(400))
-        code = f"""
-import os, signal, sys
-from gpower.cli.console import OutputSink
-from contextlib import contextmanager
-@contextmanager
-def counted(sink, what):
-    yield lambda done, total: os.kill(os.getpid(), signal.SIGTERM) if done == 3 else None
-OutputSink.show_progress_bar = counted
-sys.argv = ["gpower", "path", {str(data)!r}, "-k", "1,2,4,8,16", "-o", {str(tmp_path / "out")!r}]
-from gpower.__main__ import main
-main()
-"""
-        result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-        assert result.returncode == 143, result.stderr
-        assert "Continue with the same command and --resume." in result.stderr
-        assert not SparsityPath.load(tmp_path / "out" / "path.npz").complete
-
-
-def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, expression, tmp_path):
-    result = gpower.succeed("path", expression, "-k", "1,2", "--resume", "-o", tmp_path / "out")
+def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, data, tmp_path):
+    result = gpower.succeed("path", data, "-k", "1,2", "--resume", "-o", tmp_path / "out")
     assert "there is no saved path; starting from the beginning" in result.stderr
     assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
 
 
-class TestEnrich:
-    @pytest.mark.parametrize(
-        ("numbers", "flags", "message"),
-        [
-            (EXPRESSION.X[:2].T + 7, [], "loadings are at most 1, but this table has an entry of"),
-            (np.linspace(0.01, 0.1, 300).reshape(150, 2), [], "every component uses all genes, so no gene set can"),
-            (np.eye(150)[:, :2], ["-o", "sets.gmt"], "this is what the command reads"),
-        ],
-    )
-    def test_tables_that_are_no_loadings_and_outputs_that_are_inputs(
-        self, gpower, gmt, tmp_path, monkeypatch, numbers, flags, message
-    ):
-        monkeypatch.chdir(tmp_path)
-        table = write_csv(tmp_path / "x.csv", numbers, ["s1", "s2"], EXPRESSION.feature_names)
-        assert_refused(gpower("enrich", table, "--gmt", gmt, *flags), message)
-        if "all genes" in message:
-            gpower.succeed("enrich", table, "--gmt", gmt, "--top", 8, "--draws", 0)
-
-    def test_a_table_is_replaced_with_a_note(self, gpower, gmt, tmp_path):
-        loadings = write_csv(tmp_path / "l.csv", np.eye(150)[:, :2], ["s1", "s2"], EXPRESSION.feature_names)
-        out = tmp_path / "new" / "sets.csv"
-        command = ("enrich", loadings, "--gmt", gmt, "-o", out, "--draws", 0)
-        assert f"Wrote {out}." in gpower(*command).stdout
-        assert f"Wrote {out}, replacing an earlier one." in gpower(*command).stdout

@@ -52,7 +52,6 @@ def refuse(gpower, tmp_path, monkeypatch):
         ("loadings.csv", "fit other.csv -k 3 --weights loadings.csv -o ."),
         ("groups.html", "report other.csv -k 3 --groups groups.html -o groups.html"),
         ("scores.csv", "fit other.csv -k 3 --platform scores.csv -o ."),
-        ("scores.png", "plot m.npz other.csv --metadata scores.png -o ."),
     ],
 )
 def test_what_a_command_reads_is_not_replaced(refuse, tmp_path, table, command):

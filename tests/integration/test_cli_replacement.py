@@ -105,16 +105,6 @@ def test_an_interruption_after_a_single_file_keeps_it(folder, monkeypatch):
     assert read_files(folder) == {"a.csv": "new"}
 
 
-def test_a_single_file_through_a_link(tmp_path):
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "x.csv").symlink_to(tmp_path / "elsewhere" / "x.csv")
-    with write_file_atomically(tmp_path / "x.csv") as path:
-        assert path.parent.parent == tmp_path / "elsewhere"  # on the same file system as the target
-        path.write_text("new")
-    assert (tmp_path / "x.csv").is_symlink()
-    assert (tmp_path / "x.csv").read_text() == "new"
-
-
 def test_two_processes_do_not_mix_their_results(tmp_path, monkeypatch):
     fcntl = pytest.importorskip("fcntl")
     replace, found = os.replace, []

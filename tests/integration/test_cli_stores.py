@@ -1,15 +1,11 @@
 """``gpower fit`` on stores read in blocks gives the same components; a broken store gives a one-line error."""
 
 import json
-import signal
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from tests.command_line import assert_refused, write_csv
-from tests.polling import wait_until
 
 from gpower import GPower, GPowerCV
 from gpower.datasets import read_table
@@ -59,11 +55,6 @@ def parquet(folder):
 STORES = {"npy": npy, "zarr": zarr_store, "HDF5": hdf5, "h5ad": h5ad, "Parquet": parquet}
 
 
-def read_components(gpower, path, *flags):
-    """Return the components of ``gpower fit``."""
-    return np.array(gpower.read_json("fit", path, *flags)["components_"])
-
-
 @pytest.mark.parametrize("name", STORES)
 def test_components_and_scores_are_those_of_the_array(gpower, tmp_path, name):
     A, out = COUNTS if name == "h5ad" else X, tmp_path / "out"
@@ -77,9 +68,8 @@ def test_components_and_scores_are_those_of_the_array(gpower, tmp_path, name):
     assert found["feature_names_in_"][1] == ("gene1" if name in ("h5ad", "Parquet") else "x1")
 
 
-@pytest.mark.parametrize("memory", ["400KB", "40MB"], ids=["in blocks", "in memory"])
-def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, memory):
-    result = gpower("fit", npy(tmp_path), "-k", "auto", "--folds", 3, "--memory", memory, "--json")
+def test_numbers_are_chosen_as_in_memory(gpower, tmp_path):
+    result = gpower("fit", npy(tmp_path), "-k", "auto", "--folds", 3, "--memory", "400KB", "--json")
     expected = GPowerCV(2, cv=3).fit(X)
     np.testing.assert_allclose(json.loads(result.stdout)["components_"], expected.components_, atol=1e-8)
     assert expected.cardinality_choice_ in result.stderr
@@ -88,13 +78,9 @@ def test_numbers_are_chosen_as_in_memory(gpower, tmp_path, memory):
 def test_a_store_is_decoded_once(gpower, tmp_path):
     path, folder = zarr_store(tmp_path), tmp_path / "cache"
     for _ in range(2):
-        found = read_components(gpower, path, "-k", 6, "--memory", "300KB", "--cache", folder)
+        found = gpower.fit_components(path, "-k", 6, "--memory", "300KB", "--cache", folder)
         np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
         assert len(list(folder.iterdir())) == 1
-
-
-def test_one_of_several_arrays(gpower, tmp_path):
-    assert read_components(gpower, hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
 
 
 def test_a_virtual_dataset(gpower, tmp_path):
@@ -105,7 +91,7 @@ def test_a_virtual_dataset(gpower, tmp_path):
     with h5py.File(path, "w") as file:
         file.create_virtual_dataset("X", layout)
     assert_refused(gpower("fit", path), "it is a virtual dataset", "read it with --virtual")
-    found = read_components(gpower, path, "-k", 6, "--virtual")
+    found = gpower.fit_components(path, "-k", 6, "--virtual")
     np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
     refused = gpower("fit", path, "--virtual", "--scheduler", "tcp://127.0.0.1:9")
     assert_refused(refused, "--virtual is for this machine")
@@ -122,7 +108,6 @@ def text(folder):
         (text, "--scheduler tcp://127.0.0.1:9", ["a matrix on disk ends in"]),
         (npy, "--cache .", ["--cache is for stores that are read in blocks"]),
         (zarr_store, "--transpose", ["a store is read in blocks as it is; --transpose does not work on it"]),
-        (zarr_store, "--platform GPL", ["a store is read in blocks as it is; --platform does not work on it"]),
         (zarr_store, "--memory plenty", ["--memory plenty: a number of bytes"]),
         (
             zarr_store,
@@ -140,29 +125,6 @@ def test_flags_and_stores_that_do_not_go_together(gpower, tmp_path, make, flags,
     assert_refused(gpower("fit", make(tmp_path), *flags.split()), *words)
 
 
-class TestCheckpoint:
-    def test_a_fit_is_resumed(self, gpower, tmp_path):
-        path, checkpoint = npy(tmp_path), tmp_path / "fit.npz"
-        flags = ["-m", 3, "-k", 6, "--memory", "1MB", "--checkpoint", checkpoint]
-        first = read_components(gpower, path, *flags)
-        np.testing.assert_array_equal(first, read_components(gpower, path, *flags, "--resume"))
-
-    def test_an_interrupted_fit_can_be_resumed(self, tmp_path):
-        """Ctrl-C after the first component gives exit code 130 and a valid checkpoint."""
-        np.save(tmp_path / "x.npy", rng.standard_normal((400, 20_000)))
-        checkpoint = tmp_path / "fit.npz"
-        options = ["-m", "40", "-k", "6", "--memory", "4MB", "--checkpoint", str(checkpoint)]
-        command = [sys.executable, "-m", "gpower", "fit", str(tmp_path / "x.npy"), *options]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        assert wait_until(lambda: checkpoint.exists() or process.poll() is not None)
-        process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=60)
-        assert process.returncode == 130
-        assert "Interrupted." in errors
-        with np.load(checkpoint) as archive:
-            assert archive["0:Z"].shape == (20_000, 1)
-
-
 class TestScheduler:
     def test_a_cluster_does_the_work_and_its_scores_are_written(self, gpower, tmp_path):
         distributed = pytest.importorskip("distributed")
@@ -170,7 +132,7 @@ class TestScheduler:
             n_workers=1, threads_per_worker=1, processes=False, protocol="tcp", dashboard_address="127.0.0.1:0"
         ) as cluster:
             flags = ["-k", 6, "-o", tmp_path / "out", "--scheduler", cluster.scheduler_address]
-            found = read_components(gpower, zarr_store(tmp_path), *flags)
+            found = gpower.fit_components(zarr_store(tmp_path), *flags)
         expected = GPower(2, cardinality=6).fit(X)
         np.testing.assert_allclose(found, expected.components_, atol=1e-8)
         np.testing.assert_allclose(read_table(tmp_path / "out" / "scores.csv").X, expected.transform(X), atol=1e-8)

@@ -59,17 +59,6 @@ def test_the_power_methods_find_the_largest_eigenvalue(name, capsys):
     assert "Converged" in printed
 
 
-def test_the_shift_is_needed():
-    """Without the shift the function is not convex, and the steps end at the eigenvalue largest in absolute value."""
-    example = load("shifted_power_method")
-    values = np.linalg.eigvalsh(example.matrix())
-    assert values[0] < 0 < values[-1] < -values[0]
-    x = np.full(6, 6**-0.5)
-    for _ in range(500):
-        x = example.matrix() @ x / np.linalg.norm(example.matrix() @ x)
-    assert x @ example.matrix() @ x == pytest.approx(values[0], rel=1e-6)
-
-
 def test_procrustes_is_solved_as_well_as_from_many_random_starts(capsys):
     example = load("procrustes")
     residual, X = example.main()
@@ -82,21 +71,6 @@ def test_procrustes_is_solved_as_well_as_from_many_random_starts(capsys):
     assert residual <= min(objective.residual(start) for start in starts)
     assert residual <= min(objective.residual(example.solve(C, D, start).point) for start in starts[:10]) + 1e-6
     assert f"residual {residual:.6f}" in capsys.readouterr().out
-
-
-def test_procrustes_is_a_convex_function_with_the_slope_of_its_gradient_and_the_residual_but_for_a_constant():
-    example = load("procrustes")
-    C, D = example.problem()
-    objective, rng = example.Procrustes(C, D), np.random.default_rng(3)
-    for _ in range(50):
-        X, Y = rng.standard_normal((2, 8, 3))
-        value, gradient = objective.value_and_gradient(X)
-        assert objective.value_and_gradient(Y)[0] >= value + np.vdot(gradient, Y - X) - 1e-9
-        slope = (objective.value_and_gradient(X + 1e-6 * Y)[0] - objective.value_and_gradient(X - 1e-6 * Y)[0]) / 2e-6
-        assert slope == pytest.approx(np.vdot(gradient, Y), rel=1e-6, abs=1e-6)
-        Q = np.linalg.qr(X)[0]
-        constant = objective.value_and_gradient(Q)[0] + objective.residual(Q)
-        assert constant == pytest.approx(3 * objective.omega + np.sum(C**2))
 
 
 @pytest.mark.parametrize("m", [1, 3, 6])

@@ -2,7 +2,7 @@
 
 import inspect
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
 from shutil import get_terminal_size
 from typing import Annotated, Any
@@ -28,7 +28,8 @@ app = typer.Typer(
 )
 
 
-_DEBUG_FLAG = Flag("debug", "path", help="Write the traceback of an error into this file.")
+_DEBUG_FLAG = Flag("debug", "new file", None, "Write the traceback of an error into this file.")
+_JSON_FLAG = Flag("as_json", "bool", False, "Print everything as JSON.", long="--json")
 
 
 def _print_version(requested: bool) -> None:
@@ -50,36 +51,48 @@ def _root(context: typer.Context, version: Annotated[bool, _VERSION_OPTION] = Fa
         typer.echo(context.get_help())
 
 
-def command(**flag_groups: Flags) -> Callable[[CommandFunction], CommandFunction]:
+def command(
+    results: Sequence[str] = (), picture: str = "", *, has_json: bool = False, **flag_groups: Flags
+) -> Callable[[CommandFunction], CommandFunction]:
     """Register a function as the command of its name, with flags made of its signature and docstring.
 
-    The function gets an `OutputSink` first. The flags output, plot and as_json set its destinations.
+    The function gets an `OutputSink` first, which knows the destinations of the results.
 
     Parameters
     ----------
+    results : sequence of str
+        Names of the files that the function writes into a folder, the flag --output.
+    picture : str
+        What the picture of the flag --plot shows, if there is this flag.
+    has_json : bool
+        Whether there is a flag --json.
     **flag_groups
         Flags that the function takes together, as one dictionary of values, in an attribute of its parameter `flags`.
     """
+    output_flags = [_DEBUG_FLAG, *([_JSON_FLAG] if has_json else [])]
+    if results:
+        output_flags.append(Flag("output", "folder", None, f"Write {', '.join(results)} into this folder.", short="-o"))
+    if picture:
+        output_flags.append(Flag("plot", "picture", None, f"Draw {picture} into this .png, .pdf or .svg."))
 
     def register(function: CommandFunction) -> CommandFunction:
         own_flags = read_command_flags(function)
-        own_names = inspect.signature(function).parameters.keys()
-        flags = [flag for group in (*flag_groups.values(), own_flags) for flag in group.values()]
-        flags.append(_DEBUG_FLAG)
-        flags.sort(key=lambda flag: [*HELP_PANELS].index(flag.panel))
+        own_and_grouped = [flag for group in (own_flags, *flag_groups.values()) for flag in group.values()]
+        flags = {flag.name: flag for flag in (*output_flags, *own_and_grouped)}.values()
 
         @wraps(function)
         def run(context: typer.Context, **values: Any) -> None:
             sources = {name: context.get_parameter_source(name) for name in values}
             typed_params.set(frozenset(name for name, each in sources.items() if each and each.name == "COMMANDLINE"))
-            files = CommandFiles.from_values(function.__name__, values)
-            with command_context(files, values) as sink:
-                groups = {group: {name: values.pop(name) for name in flags} for group, flags in flag_groups.items()}
-                own_values = {name: value for name, value in values.items() if name in own_names}
+            files = CommandFiles(flags, values, results)
+            with command_context(files, values.get("as_json", False)) as sink:
+                own_values = {name: values[name] for name in own_flags}
+                groups = {group: {name: values[name] for name in flags} for group, flags in flag_groups.items()}
                 function(sink, **own_values, **{"flags": FlagGroups(**groups)} if groups else {})
 
         context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        parameters = [context_parameter, *(flag.to_parameter() for flag in flags)]
+        by_panel = sorted(flags, key=lambda flag: [*HELP_PANELS].index(flag.panel))
+        parameters = [context_parameter, *(flag.to_parameter() for flag in by_panel)]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         app.command(help=inspect.cleandoc(function.__doc__ or "").partition("\n")[0])(run)

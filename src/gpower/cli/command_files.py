@@ -1,107 +1,114 @@
-"""Files that a command reads and writes, known by its flags and checked before it starts."""
+"""Files that a command reads and writes, known by the types of its flags and checked before it starts."""
 
 import os
-import re
 import sys
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from gpower._utils.files import check_replaceable, check_writable, follow_link
-from gpower.cli.shared_flags import OptionValues
+from gpower.cli.flags import Flag
 
-#: Parameters whose values are files that a command reads.
-_INPUT_PARAMS = (
-    *("data", "source", "table", "model", "loadings", "metadata", "gmt", "platform", "penalty_weights"),
-    "groups",  # or the name of a column
-)
-#: Parameters whose values are single files that a command writes.
-_OUTPUT_PARAMS = ("plot", "plot_choice", "checkpoint", "debug")
-#: Names of the files that a command writes into the folder --output. --output is a file for the other commands.
-_RESULT_NAMES = {
-    "fit": ("loadings.csv", "loadings_list.csv", "scores.csv", "model.npz"),
-    "path": ("path.csv", "path.npz"),
-    "compare": ("comparison.csv",),
-    "components": ("components.csv",),
-    "demo": ("pitprops.png", "expression.png", "report.html"),
-    "plot": (),  # as many pictures as the data allow, with any names
-}
+#: Types of flags whose values are files that a command reads; groups may also be the name of a column.
+_INPUT_KINDS = ("path", "sequence of labels or dict", "sequence of float or dict")
+_SINGLE_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
 
 
-@dataclass(frozen=True)
 class CommandFiles:
     """The files of one run of a command.
 
+    Parameters
+    ----------
+    flags : iterable of Flag
+    values : dict
+        Values of the flags, by name.
+    results : iterable of str
+        Names of the files that the command writes together into the folder --output.
+
     Attributes
     ----------
-    inputs : tuple of Path
+    inputs : list of Path
         Files, and stores that are folders, that the command reads.
-    results : tuple of Path
+    folders, new_files, pictures : dict of str to Path
+        Folders and files that the command writes, by flag.
+    results : list of Path
         Files that the command writes together into one folder.
-    single_outputs : tuple of Path
-        Files that the command writes one by one, and its cache folder.
-    option_names : tuple of str
-        Names of the parameters that are not inputs.
-    output_folder : Path or None
-        The folder --output; None if the command writes no folder.
     """
 
-    inputs: tuple[Path, ...]
-    results: tuple[Path, ...]
-    single_outputs: tuple[Path, ...]
-    option_names: tuple[str, ...]
-    output_folder: Path | None = None
+    def __init__(
+        self, flags: Iterable[Flag] = (), values: Mapping[str, Any] | None = None, results: Iterable[str] = ()
+    ) -> None:
+        values = values or {}
+        given = [flag for flag in flags if isinstance(values[flag.name], str | Path)]
+        self.inputs = [Path(values[flag.name]) for flag in given if flag.kind in _INPUT_KINDS]
+        self.folders, self.new_files, self.pictures = (
+            {flag.name: Path(values[flag.name]) for flag in given if flag.kind == kind}
+            for kind in ("folder", "new file", "picture")
+        )
+        self.results = [self.folders["output"] / name for name in results if "output" in self.folders]
 
-    @classmethod
-    def from_values(cls, command: str, values: OptionValues) -> "CommandFiles":
-        """Collect the files of a command from the values of its parameters, by name."""
-        paths = {name: Path(value) for name, value in values.items() if isinstance(value, str | Path)}
-        options = tuple(name for name in values if name not in _INPUT_PARAMS)
-        inputs = [paths[name] for name in _INPUT_PARAMS if name in paths]
-        single = [paths[name] for name in (*_OUTPUT_PARAMS, "cache") if name in paths]
-        output = paths.get("output")
-        if output is not None and command not in _RESULT_NAMES:
-            return cls(tuple(inputs), (), (output, *single), options)
-        folder = output or (Path() if command == "path" else None)  # an interrupted path is saved in any case
-        results = [] if folder is None else [folder / name for name in _RESULT_NAMES.get(command, ())]
-        if command == "plot" and folder is not None:
-            results += folder.glob(f"*.{values['suffix']}")
-        return cls(tuple(inputs), tuple(results), tuple(single), options, output)
+    def prepare(self) -> None:
+        """Create the folders of the outputs.
 
-    def check(self) -> None:
-        """Raise if an output would replace an input or another output, or cannot be written."""
+        Raise if an output would replace an input or another output, or cannot be written.
+        """
         if Path("-") in self.inputs and sys.stdin is None:
             raise ValueError("-: standard input is closed; give a file, or pipe the table into the command.")
-        written: set[str] = set()
-        for path in (*self.results, *self.single_outputs):
-            if path.exists() and not (path.is_file() or path.is_dir()):  # such as /dev/stdout
-                continue
+        files = [*self.results, *self.new_files.values(), *self.pictures.values()]
+        self.check_not_read(*files, *self.folders.values())
+        targets = [os.path.realpath(path) for path in files]
+        for path, target in zip(files, targets, strict=True):
+            if targets.count(target) > 1:
+                raise ValueError(f"{path}: the command would write two results into this file; give another path.")
+        check_replaceable(self.results)
+        for folder in self.folders.values():
+            if folder.exists() and not folder.is_dir():
+                raise ValueError(f"{folder}: this is a file; the results go into a folder.")
+            if not folder.exists() and folder.suffix.lower() in _SINGLE_FILE_SUFFIXES:
+                raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
+            _create_writable_folder(folder)
+        for file in self.new_files.values():
+            if file.is_dir():
+                raise ValueError(f"{file}: this is a folder; the result is one file.")
+            if not _is_device(file):
+                _create_writable_folder(follow_link(file).parent)
+        for picture in self.pictures.values():
+            from gpower.plotting import prepare_figure_path
+
+            prepare_figure_path(picture)
+
+    def check_not_read(self, *outputs: Path) -> None:
+        """Raise ValueError if an output is a file that is read, also by another name, or in a store that is read."""
+        for path in outputs:
             if any(_is_same_or_inside(path, source) for source in self.inputs):
                 raise ValueError(f"{path}: this is what the command reads; write the results elsewhere.")
-            if (target := os.path.realpath(path)) in written:
-                raise ValueError(f"{path}: the command would write two results into this file; give another path.")
-            written.add(target)
-        check_replaceable(self.results)
-        for path in self.single_outputs:
-            folder = follow_link(path).parent
-            if folder.is_dir() and (path.is_file() or not path.exists()):
-                check_writable(folder)
 
-    def describe_inputs(self) -> str:
-        """Return the names of all inputs that exist, for messages."""
-        names = ("standard input" if path == Path("-") else str(path) for path in self.inputs)
-        return ", ".join(name for name in names if name == "standard input" or Path(name).exists())
+    def name_inputs(self, message: str) -> str:
+        """Put the names of the inputs before a message, unless it begins with a flag or names a file."""
+        inputs = {path: "standard input" if path == Path("-") else str(path) for path in self.inputs}
+        files = [*inputs.values(), *map(str, (*self.new_files.values(), *self.pictures.values()))]
+        if message.startswith("-") or any(name in message for name in files):
+            return message
+        names = [name for path, name in inputs.items() if path == Path("-") or path.exists()]
+        return ": ".join([", ".join(names), message] if names else [message])
 
-    def is_missing_in(self, message: str) -> bool:
-        """Return whether a message needs the names of the inputs: it is about no option and names no file."""
-        if message.startswith("-") or message.split()[0] in self.option_names:
-            return False
-        names = (path.name for path in (*self.inputs, *self.results, *self.single_outputs) if path.name not in "-")
-        return not any(re.search(rf"(?<!\w){re.escape(name)}(?!\w)", message) for name in names)
+
+def _create_writable_folder(folder: Path) -> None:
+    """Create a folder unless it exists, and raise OSError if nothing can be written there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    check_writable(folder)
+
+
+def _is_device(path: Path) -> bool:
+    """Return whether a path is a pipe or a device, such as /dev/stdout."""
+    return path.exists() and not (path.is_file() or path.is_dir())
 
 
 def _is_same_or_inside(path: Path, source: Path) -> bool:
     """Return whether a path is a file that is read, also by another name, or is in a store that is a folder."""
     real_path, real_source = Path(os.path.realpath(path)), Path(os.path.realpath(source))
+    if _is_device(path):
+        return False
     if real_path == real_source or (path.exists() and source.exists() and path.samefile(source)):
         return True
     return source.suffix.lower() == ".zarr" and real_source in real_path.parents

@@ -9,7 +9,6 @@ import logging
 import math
 import os
 import sys
-import threading
 import time
 import traceback
 import warnings
@@ -27,35 +26,27 @@ from rich import progress as bars
 from rich.console import Console
 from rich.markup import escape
 
-from gpower._utils.files import (
-    FileError,
-    check_writable,
-    format_error_line,
-    write_file_atomically,
-    write_files_atomically,
-)
+from gpower._utils.files import FileError, format_error_line, write_file_atomically, write_files_atomically
 from gpower._utils.messages import use_param_formatter
 from gpower._utils.text import make_printable
-from gpower.cli.shared_flags import OptionValues, format_flag
+from gpower.cli.command_files import CommandFiles
+from gpower.cli.shared_flags import format_flag
 from gpower.report.terminal import print_line, to_json_types
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from gpower.cli.command_files import CommandFiles
     from gpower.plotting.style import Panels
     from gpower.solvers.ascent import AscentState
 
-_PROGRESS_DELAY_SECONDS = 1.0  # progress is shown only for work that takes longer
 _USUAL_PASSES = 15  # over a matrix on disk in one fit: 8 to 16 in docs/scaling.md
 _MIN_CONSOLE_WIDTH = 20  # characters per line of a terminal
-_SINGLE_FILE_SUFFIXES = (".csv", ".tsv", ".txt", ".npz", ".npy", ".json", ".parquet", ".h5ad", ".png", ".pdf", ".svg")
 _TASK_DESCRIPTION = "{task.description}"
 
 
 @dataclass(frozen=True)
 class OutputSink:
-    """Destinations of a command's output: stdout and stderr, a folder or file for results, and a file for the plot.
+    """Destinations of a command's output: stdout, stderr and files.
 
     Stdout is printed when the command ends, after all files are written, so that a reader that closes the pipe loses
     none of them.
@@ -63,9 +54,7 @@ class OutputSink:
 
     console: Console
     err_console: Console
-    output_folder: Path | None = None
-    output_file: Path | None = None
-    figure_path: Path | None = None
+    files: CommandFiles = field(default_factory=CommandFiles)
     as_json: bool = False  # stdout carries one line of JSON and nothing else
     pending_prints: list[Callable[[], None]] = field(default_factory=list)
     printed_notes: set[str] = field(default_factory=set)
@@ -103,7 +92,7 @@ class OutputSink:
         `write_into` writes the files into the folder it is given and returns their names. The files of an earlier run
         are replaced all together, once every new file is complete.
         """
-        folder = folder or self.output_folder
+        folder = folder or self.files.folders.get("output")
         if folder is None:
             return
         with write_files_atomically(folder) as temporary_folder:
@@ -115,39 +104,19 @@ class OutputSink:
 
     def write_file(self, write: Callable[[Path], object]) -> None:
         """Write the output file, if there is one, and print its name; `write` gets the path of a temporary file."""
-        if self.output_file is not None:
-            replaced = ", replacing an earlier one" if self.output_file.exists() else ""
-            with write_file_atomically(self.output_file) as temporary_path:
+        if (file := self.files.new_files.get("output")) is not None:
+            replaced = ", replacing an earlier one" if file.exists() else ""
+            with write_file_atomically(file) as temporary_path:
                 write(temporary_path)
-            self.print_message(f"Wrote {self.output_file}{replaced}.")
+            self.print_message(f"Wrote {file}{replaced}.")
 
-    def save_plot(self, draw: "Callable[[], Axes | Panels]", path: Path | None = None) -> None:
-        """Draw the plot and save it into `path`, or into the file of the command, if there is one."""
-        if (file := path or self.figure_path) is not None:
+    def save_plot(self, draw: "Callable[[], Axes | Panels]", flag: str = "plot") -> None:
+        """Draw a picture and save it into the file that the flag gives, if there is one."""
+        if (file := self.files.pictures.get(flag)) is not None:
             from gpower.plotting import save_figure
 
             save_figure(draw(), file)
             self.print_message(f"Picture: {file}")
-
-    def prepare(self) -> None:
-        """Create the folders of the outputs and check that they can be written, before any work that could be lost."""
-        folder, file = self.output_folder, self.output_file
-        if folder is not None:
-            if folder.exists() and not folder.is_dir():
-                raise ValueError(f"{folder}: this is a file; the results go into a folder.")
-            if not folder.exists() and folder.suffix.lower() in _SINGLE_FILE_SUFFIXES:
-                raise ValueError(f"{folder}: the results are several files; give a folder, such as {folder.stem}.")
-            folder.mkdir(parents=True, exist_ok=True)
-            check_writable(folder)
-        if file is not None and (not file.exists() or file.is_file() or file.is_dir()):  # not such as /dev/stdout
-            if file.is_dir():
-                raise ValueError(f"{file}: this is a folder; the result is one file.")
-            file.parent.mkdir(parents=True, exist_ok=True)
-            check_writable(file.parent)
-        if self.figure_path is not None:
-            from gpower.plotting import prepare_figure_path
-
-            prepare_figure_path(self.figure_path)
 
     def flush(self) -> None:
         """Print the results to stdout, unless its reader has ended; raise OSError if they cannot be written."""
@@ -166,14 +135,14 @@ class OutputSink:
         """Show what is being done on a terminal; yield a callback that names the part in work, or None without one."""
         description = escape(make_printable(description))  # it may contain a file name with markup
         columns = (bars.SpinnerColumn(), _TASK_DESCRIPTION, bars.TimeElapsedColumn())
-        with self._show_after_delay(description, *columns) as update:
+        with self._show_columns(description, *columns) as update:
             yield None if update is None else lambda part: update(description=f"{description}, {escape(part)}")
 
     @contextmanager
     def show_progress(
         self, description: str, matrix_bytes: float = 0.0
     ) -> Iterator[Callable[["AscentState"], None] | None]:
-        """Show what is being done on a terminal, once it has taken a second.
+        """Show what is being done on a terminal.
 
         Yield a callback for the estimator that shows its steps, its passes over the matrix and, with `matrix_bytes`,
         the gigabytes read and the expected time left; yield None without a terminal.
@@ -193,52 +162,34 @@ class OutputSink:
     def show_progress_bar(self, description: str) -> Iterator[Callable[[int, int], None] | None]:
         """Show a bar and the time left on a terminal; yield ``update(done, total)``, or None without a terminal."""
         columns = (_TASK_DESCRIPTION, bars.BarColumn(), bars.MofNCompleteColumn(), bars.TimeRemainingColumn())
-        with self._show_after_delay(description, *columns) as update:
+        with self._show_columns(description, *columns) as update:
             yield None if update is None else lambda done, total: update(completed=done, total=total)
 
     @contextmanager
-    def _show_after_delay(
+    def _show_columns(
         self, description: str, *columns: str | bars.ProgressColumn
     ) -> Iterator[Callable[..., None] | None]:
-        """Show a display once the work has taken a second; yield its update function, or None without a terminal."""
+        """Show columns of progress during the work; yield their update function, or None without a terminal."""
         if not self.err_console.is_terminal:
             yield None
             return
-        bar = bars.Progress(*columns, console=self.err_console, transient=True)
-        timer = threading.Timer(_PROGRESS_DELAY_SECONDS, bar.start)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield partial(bar.update, bar.add_task(description, total=None))  # the work says its total
-        finally:
-            timer.cancel()
-            timer.join()  # it may be starting the display at this moment
-            if bar.live.is_started:
-                bar.stop()
+        with bars.Progress(*columns, console=self.err_console, transient=True) as progress:
+            yield partial(progress.update, progress.add_task(description, total=None))  # the work says its total
 
 
 @contextmanager
-def command_context(files: "CommandFiles", values: OptionValues) -> Iterator[OutputSink]:
+def command_context(files: CommandFiles, as_json: bool) -> Iterator[OutputSink]:
     """Yield the destinations of a command's output, and print the results when the block ends, also by an error.
 
     Turn an error into one line on stderr, which names a file, and an exit code; write its traceback into the file
     --debug. Messages of the library name parameters as flags. Output folders are created before the work, and removed
     if it fails and leaves them empty.
     """
-    output, folder = values.get("output"), files.output_folder
-    sink = OutputSink(
-        console=_make_console(),
-        err_console=_make_console(stderr=True),
-        output_folder=folder,
-        output_file=output if folder is None else None,
-        figure_path=values.get("plot"),
-        as_json=values.get("as_json", False),
-    )
-    is_new_folder = folder is not None and not folder.exists()
+    sink = OutputSink(_make_console(), _make_console(stderr=True), files, as_json)
+    new_folders = [folder for folder in files.folders.values() if not folder.exists()]
     try:
         with use_param_formatter(format_flag), _log_to_stderr():
-            files.check()
-            sink.prepare()
+            files.prepare()
             yield sink
             sink.flush()
     except KeyboardInterrupt:
@@ -249,23 +200,14 @@ def command_context(files: "CommandFiles", values: OptionValues) -> Iterator[Out
             sink.flush()
         if isinstance(error, typer.Exit | typer.Abort | typer.BadParameter):
             raise
-        if folder is not None and is_new_folder:
+        for folder in new_folders:
             with suppress(OSError):  # the folder is not empty, or was not created
                 folder.rmdir()
         print_line(sink.err_console, f"error: {_format_error(error, files)}")
-        _write_traceback(sink, values.get("debug"))
+        if (file := files.new_files.get("debug")) is not None:
+            with suppress(OSError):  # the error is that no file can be written there
+                file.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
         raise typer.Exit(1) from None
-
-
-def _write_traceback(sink: OutputSink, path: Path | None) -> None:
-    """Write the traceback of the error being handled into a file, if one was given, or print a note if that fails."""
-    if path is None:
-        return
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8", errors="backslashreplace")
-    except OSError as error:
-        sink.print_notes(f"{path}: no details were written ({error.strerror}).")
 
 
 class _PipeConsole(Console):
@@ -291,25 +233,17 @@ def _discard_stream(stream: IO[str]) -> None:
         os.dup2(nowhere.fileno(), stream.fileno())
 
 
-def _format_error(error: Exception, files: "CommandFiles") -> str:
+def _format_error(error: Exception, files: CommandFiles) -> str:
     """Return the message of an error on one printable line; unless it is about parameters, it names a file."""
     if isinstance(error, OSError) and error.strerror and error.filename:
         return f"{error.filename}: {error.strerror}."
     message = make_printable(_join_lines(str(error)) or f"{type(error).__name__}.")
     if not isinstance(error, ValueError | ImportError | OSError | MemoryError):
-        message = (
-            f"the command failed ({make_printable(format_error_line(error))}); add --debug FILE to keep the details."
-        )
-    is_complete = isinstance(error, FileError | ImportError) or _is_raised_by_command(error)
-    if is_complete or not files.is_missing_in(message):
-        return message
-    return f"{files.describe_inputs()}: {message}".removeprefix(": ")
-
-
-def _is_raised_by_command(error: Exception) -> bool:
-    """Return whether a ValueError was raised by the command line itself, whose messages are about flags."""
-    frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-    return isinstance(error, ValueError) and str(frames[-1].f_globals.get("__name__")).startswith("gpower.cli")
+        message = f"the command failed ({make_printable(format_error_line(error))}); add --debug FILE to keep the details."
+    *_, (raising_frame, _) = traceback.walk_tb(error.__traceback__)
+    is_about_flags = isinstance(error, ValueError) and "gpower.cli" in str(raising_frame.f_globals.get("__name__"))
+    is_complete = isinstance(error, FileError | ImportError) or is_about_flags
+    return message if is_complete else files.name_inputs(message)
 
 
 @contextmanager

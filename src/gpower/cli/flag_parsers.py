@@ -89,7 +89,7 @@ OPTION_SPECS: dict[str, OptionSpec] = {
     "int": (int, {"metavar": "N"}),
     "float": (float, {"metavar": "X"}),
     "str": (str, {"metavar": "NAME"}),
-    "path": (Path, {"parser": _expand_home, "metavar": "FILE"}),
+    **{kind: (Path, {"parser": _expand_home, "metavar": "FILE"}) for kind in ("path", "new file", "picture")},
     "folder": (Path, {"parser": _expand_home, "metavar": "DIR"}),
     "count": (int, {"count": True}),
     '{None, "precomputed"}': (bool, {"callback": lambda is_on: "precomputed" if is_on else None}),

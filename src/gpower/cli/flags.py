@@ -37,7 +37,6 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "cardinalities": {"short": "-k"},
     "output": {"short": "-o"},
     "verbose": {"short": "-v", "kind": "count"},
-    "as_json": {"long": "--json"},
     "memory_limit": {"long": "--memory", "metavar": "SIZE"},
     "cv": {"long": "--folds", "min_value": 2},
     "top": {"min_value": 1},
@@ -51,7 +50,7 @@ FLAG_OVERRIDES: dict[str, FlagFields] = {
     "drop_rows": {"metavar": "ROW,...", "default": None},
     "sep": {"metavar": "CHARACTER"},
     "platform": {"kind": "path", "metavar": "TABLE"},
-    "checkpoint": {"kind": "path"},
+    "checkpoint": {"kind": "new file"},
     "penalty_weights": {"long": "--weights"},
 }
 #: Help that replaces the sentence of the library, by parameter: about flags and files instead of Python.
@@ -86,7 +85,7 @@ FLAG_HELP = {
     "platform": "Table of the platform of a GEO series, which maps probes to genes.",
     "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
     "groups": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
-    "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of an .h5ad.",
+    "each line, a .gmt of gene sets, or a COLUMN of .var of an .h5ad.",
     "include": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each.",
     "exclude": "Variables that must not be used, in the form of --include.",
     "penalty_weights": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for "
@@ -150,16 +149,15 @@ class Flag:
 Flags = dict[str, Flag]
 
 
-def read_library_flags(
-    module: str, name: str, *selected: str, fallback_flags: Mapping[str, Flag] | None = None
-) -> Flags:
+def read_library_flags(module: str, name: str, *selected: str) -> Flags:
     """Return the flags of a class or function of the library: those of its parameters with a default that can be typed.
 
-    `module` defines `name` or imports it. `selected` limits the parameters. `fallback_flags` describes the parameters
-    that the docstring does not.
+    `module` defines `name` or imports it. `selected` limits the parameters. The docstring of `GPower` describes those
+    that the docstring itself does not.
     """
     definition = _find_definition(module, name)
-    flags = _make_flags(ast.get_docstring(definition) or "", _read_defaults(definition), fallback_flags or {})
+    fallback_flags = {} if name == "GPower" else read_library_flags("gpower", "GPower")
+    flags = _make_flags(ast.get_docstring(definition) or "", _read_defaults(definition), fallback_flags)
     names = selected or flags
     return {name: flag for name, flag in flags.items() if name in names and flag.option_spec is not None}
 

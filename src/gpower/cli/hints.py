@@ -15,9 +15,9 @@ from gpower.io.tables.reader import TEXT_SUFFIXES, get_format_suffix
 from gpower.io.tables.table import Names, Table, TableFile
 from gpower.validation.covariance import detect_matrix_kind
 
-_HINT_BLOCK_COLUMNS = 1000  # columns that are examined at once, which limits the memory of copies
 _MIN_HINT_ROWS = 5  # in fewer rows distinct integers may be chance
 _MAX_HINT_ROWS = 1000  # rows or names that are examined
+_MAX_HINT_CELLS = 4_000_000  # cells that are examined, which limits the memory of copies
 _MAX_CODES = 10  # different whole numbers of a column of codes, such as a stage
 _GENE_NAME_PATTERN = re.compile(r"ENS[A-Z]*[GTP]\d{6,}(\.\d+)?|\w+_at|ILMN_\d+|A_\d+_P\d+|cg\d{6,}|rs\d{4,}|hsa-\w+-.+")
 #: Genes that nearly every expression table contains; other gene symbols may look like names of samples.
@@ -62,7 +62,7 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False)
     suffix, no_index_col = get_format_suffix(file.path), file.index_col is None
     is_text = suffix in TEXT_SUFFIXES
     first = columns[:1] if columns and no_index_col and (is_text or suffix == ".parquet") else ()
-    row_names = [name for name in first if _are_row_names(X[:_MAX_HINT_ROWS], name)]
+    row_names = [name for name in first if _are_row_names(_take_rows(X), name)]
     for name in row_names:
         if rows is None:
             kind, flag = "row names", format_flag("index_col", 0 if name.isdecimal() else name)
@@ -74,13 +74,13 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False)
             f"the first cell of each line was taken for its name, and these are numbers ({format_names(rows)}); if "
             "they are measurements, the lines have one cell more than the header: write thousands without a separator"
         )
-    if is_text and file.header is None and columns is None and _are_column_names(X[0], X[1:_MAX_HINT_ROWS]):
+    if is_text and file.header is None and columns is None and _are_column_names(X[0], _take_rows(X)[1:]):
         shown = ", ".join(f"{number:.0f}" for number in X[0, :3]) + (", …" if X.shape[1] > 3 else "")
         yield f"the first row ({shown}) looks like a header; if it is, add --header"
     if not covariance and not file.transpose and _are_axes_swapped(columns, rows):
         yield "the rows look like variables and the columns like samples; if so, add --transpose"
     if not (covariance or row_names) and table.feature_names:
-        odd = _find_odd_variables(table.X[:_MAX_HINT_ROWS], table.feature_names)
+        odd = _find_odd_variables(_take_rows(table.X), table.feature_names)
         if odd:
             drop = format_flag("drop_rows" if file.transpose else "drop", odd)
             differ = f"{format_names(odd)} {'differs' if len(odd) == 1 else 'differ'}"
@@ -89,10 +89,9 @@ def find_table_hints(file: TableFile, table: Table, *, covariance: bool = False)
         yield f"the table looks like a {kind} matrix; if it is, add --covariance"
 
 
-def _split_columns(X: Array, first: int = 0) -> list[slice]:
-    """Return slices of the columns of X from `first` on; a copy of one of them takes little memory."""
-    n = X.shape[1]
-    return [slice(j, min(j + _HINT_BLOCK_COLUMNS, n)) for j in range(first, n, _HINT_BLOCK_COLUMNS)]
+def _take_rows(X: Array) -> Array:
+    """Return the rows that are examined, few enough that a copy of them takes little memory."""
+    return X[: min(_MAX_HINT_ROWS, max(_MIN_HINT_ROWS, _MAX_HINT_CELLS // max(1, X.shape[1])))]
 
 
 def _are_distinct_integers(values: Array) -> bool:
@@ -112,9 +111,7 @@ def _are_row_names(X: Array, heading: str) -> bool:
     """Return whether the first column is distinct integers, headed like an identifier or followed by decimals."""
     if min(X.shape) < 2 or not _are_distinct_integers(X[:, 0]):
         return False
-    is_followed_by_decimals = len(X) >= _MIN_HINT_ROWS and any(
-        np.any(X[:, columns] != np.round(X[:, columns])) for columns in _split_columns(X, first=1)
-    )
+    is_followed_by_decimals = len(X) >= _MIN_HINT_ROWS and np.any(X[:, 1:] != np.round(X[:, 1:]))
     return bool(is_followed_by_decimals or ID_HEADING_PATTERN.fullmatch(heading))
 
 
@@ -150,16 +147,12 @@ def _find_odd_variables(X: Array, names: Names) -> list[str]:
     """
     if X.shape[0] < _MIN_HINT_ROWS or X.shape[1] < MIN_COMPARED_COLUMNS:
         return []
-    spread, is_code = np.empty(X.shape[1]), np.empty(X.shape[1], bool)
-    for columns in _split_columns(X):
-        known = np.ma.masked_invalid(X[:, columns])
-        with np.errstate(over="ignore"):
-            spread[columns] = np.nan_to_num(known.std(axis=0).filled(0), posinf=0)
-        is_whole = np.all(known == np.round(known), axis=0).filled(False)
-        is_code[columns] = [
-            whole and 2 <= len(np.unique(column.compressed())) <= _MAX_CODES
-            for whole, column in zip(is_whole, known.T, strict=True)
-        ]
+    known = np.ma.masked_invalid(X)
+    with np.errstate(over="ignore"):
+        spread = np.nan_to_num(known.std(axis=0).filled(0), posinf=0)
+    is_code = np.all(known == np.round(known), axis=0).filled(False)
+    for j in np.flatnonzero(is_code):
+        is_code[j] = 2 <= len(np.unique(known[:, j].compressed())) <= _MAX_CODES
     by_scale, _, are_foreign = find_large_scales(spread)
     is_clinical = np.array([bool(_CLINICAL_NAME_PATTERN.fullmatch(name)) for name in names])
     max_odd = min(20, max(3, int(MAX_FOREIGN_SHARE * len(names))))

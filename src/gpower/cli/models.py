@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import gpower
 from gpower._utils.text import format_names
 from gpower.cli.console import OutputSink
+from gpower.cli.sample_metadata import add_metadata
 from gpower.cli.shared_flags import FlagGroups, OptionValues
 from gpower.cli.tables import InputTable, load_table
 
@@ -25,44 +26,51 @@ def load_model(path: Path) -> "SparsePCAEstimator":
     return estimators[kind].load(path)
 
 
-def load_matching_table(
-    model: "SparsePCAEstimator",
+def load_model_and_table(
+    model_path: Path,
     data: Path,
     flags: FlagGroups,
     sink: OutputSink,
     missing: str | None = None,
-    allow_absent_unused: bool = False,
-) -> InputTable:
-    """Read a table with the parameters of the model, and order its columns by name as the model has them.
+    *,
+    for_scores: bool = False,
+) -> tuple["SparsePCAEstimator", InputTable]:
+    """Load a model, and a table with the parameters of the model, its columns ordered by name as the model has them.
 
-    Raise if variables of the model are absent. `missing` replaces the parameter of that name of the model. With
-    `allow_absent_unused`, variables that no component uses may be absent and are removed from the model.
+    Raise if variables of the model are absent. `missing` replaces the parameter of that name of the model.
+    `for_scores` says that the command only computes scores: variables that no component uses may be absent and are
+    removed from the model, and metadata have to be covariates or batches.
     """
     from gpower.validation.params import check_option, get_constructor_params
     from gpower.validation.prepare import read_estimator_input
 
-    data_params: OptionValues = {"covariance": None, "missing": "error"}
+    model = load_model(model_path)
     if missing is not None:
         model.set_params(missing=check_option(missing, "missing", ("error", "impute")))
-    data_params |= {name: value for name, value in get_constructor_params(model).items() if name in data_params}
-    loaded = _load_model_columns(model, data, FlagGroups(reading=flags.reading, options=data_params), sink)
+    params = get_constructor_params(model)
+    data_params = {"covariance": params.get("covariance"), "missing": params["missing"]}
+    loaded = _load_model_columns(model, data, flags.reading, data_params, sink)
+    if loaded.is_covariance and for_scores:
+        raise ValueError(f"{model_path} was fitted to a covariance, without means, and cannot compute scores.")
     if loaded.storage == "memory":
-        if allow_absent_unused and not loaded.is_covariance:
+        if for_scores:
             _drop_absent_variables(model, set(loaded.table.feature_names or ()), sink)
         loaded = _align_to_model(loaded, model, sink)
     if data_params["missing"] == "impute" and (n_missing := loaded.table.n_missing):
         sink.print_notes(f"{n_missing} missing value(s) are estimated by the components.")
     with sink.print_warnings():
         read_estimator_input(model, loaded.table.to_frame_or_array(), reset=False)  # raises for other variables
-    return loaded
+    return model, add_metadata(loaded, flags.metadata, sink, model, is_shown=not for_scores)
 
 
-def _load_model_columns(model: "SparsePCAEstimator", data: Path, flags: FlagGroups, sink: OutputSink) -> InputTable:
+def _load_model_columns(
+    model: "SparsePCAEstimator", data: Path, reading: OptionValues, options: OptionValues, sink: OutputSink
+) -> InputTable:
     """Read a table without those columns that cannot be read and are not variables of the model."""
     from gpower.datasets import TableError
 
     try:
-        return load_table(data, flags, sink)
+        return load_table(data, reading, options, sink)
     except TableError as error:
         unreadable = error.options.get("drop")
         if not isinstance(unreadable, list) or "feature_names_in_" not in vars(model):
@@ -71,8 +79,8 @@ def _load_model_columns(model: "SparsePCAEstimator", data: Path, flags: FlagGrou
         if not foreign:
             raise
     sink.print_notes(f"columns that the model does not have are left out: {format_names(foreign)}.")
-    reading = flags.reading | {"drop": [*(flags.reading["drop"] or ()), *foreign]}
-    return _load_model_columns(model, data, FlagGroups(reading=reading, options=flags.options), sink)
+    reading = reading | {"drop": [*(reading["drop"] or ()), *foreign]}
+    return _load_model_columns(model, data, reading, options, sink)
 
 
 def _drop_absent_variables(model: "SparsePCAEstimator", table_names: set[str], sink: OutputSink) -> None:

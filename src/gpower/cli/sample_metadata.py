@@ -1,7 +1,7 @@
 """Metadata of the samples that a command reads: the covariates and batches among them, and all other columns."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from gpower._utils.text import format_names
@@ -34,50 +34,45 @@ METADATA_FLAGS = group_flags(
 MAX_LABEL_NUMBERS, MIN_SAMPLES_PER_LABEL = 20, 5
 
 
-@dataclass(frozen=True)
-class SampleMetadata:
-    """Metadata of the samples of a table."""
-
-    columns: dict[str, Iterable[str]] = field(default_factory=dict)  # all, with an entry per sample; arrays are groups
-    removed: dict[str, Any] = field(default_factory=dict)  # arguments `covariates` and `batch` of `GPower.fit`, if any
-    notes: tuple[str, ...] = ()  # warnings of reading the file, which are printed
-
-
-def read_sample_metadata(
+def add_metadata(
     input_table: InputTable, flags: OptionValues, sink: OutputSink, model: Any = None, *, is_shown: bool = False
-) -> SampleMetadata:
-    """Read the file --metadata and select covariates and batches; by default those of a fitted `model`.
+) -> InputTable:
+    """Return a table with the columns of --metadata, and covariates and batches; by default those of a fitted `model`.
 
     `is_shown` says that the command also shows the other columns. Raise ValueError for a flag without effect, a column
     that the file does not have, and a fitted model whose covariates are not given.
     """
     fitted_levels = _list_fitted_levels(model)
-    names, batch, categorical = flags["covariates"], flags["batch"], flags["categorical"] or []
-    if categorical and flags["metadata"] is None:
+    file, names, batch, categorical = (flags[name] for name in ("metadata", "covariates", "batch", "categorical"))
+    if categorical and file is None:
         raise ValueError("--categorical names columns of --metadata, which is not given; give it, or leave this out.")
-    if input_table.is_covariance and flags["metadata"] is None and batch is None:  # covariates are variables
-        return SampleMetadata(removed={"covariates": names} if names and model is None else {})
+    if input_table.is_covariance and file is None and batch is None:  # covariates are variables
+        return replace(input_table, removed={"covariates": names} if names and model is None else {})
     names = [name for name in fitted_levels if name != "batch"] if names is None else names
     batch = "batch" if batch is None and "batch" in fitted_levels else batch
     wanted = [*names, *([] if batch is None else [batch])]
-    if wanted and flags["metadata"] is None:
+    if wanted and file is None:
         who = "The model was fitted without the effect of" if fitted_levels else "The columns to remove are"
         raise ValueError(f"{who} {', '.join(wanted)}; give the file that has them for these samples as --metadata.")
-    if flags["metadata"] is not None and not wanted and not is_shown:
+    if file is None:
+        return input_table
+    if not wanted and not is_shown:
         raise ValueError("--metadata has no effect without --covariates or --batch, which name columns to remove.")
+    if input_table.is_covariance:
+        raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
+    import numpy as np
+
+    from gpower.datasets import read_metadata
+
+    table = input_table.table
+    samples = {"sample_names": table.sample_names, "metadata_by_order": flags["metadata_by_order"]}
     with sink.print_warnings() as notes:
-        columns: dict[str, Any] = input_table.read_metadata(flags["metadata"], flags["metadata_by_order"])
-    for name in [*wanted, *categorical]:
+        columns: dict[str, Any] = read_metadata(file, table.X.shape[0], feature_names=table.feature_names, **samples)
+    for name in [*wanted, *(categorical or ())]:
         if name not in columns:
             advice = "; name the column of the batches with --batch" if flags["batch"] is None and name == batch else ""
-            raise ValueError(
-                f"{flags['metadata']}: there is no column {name!r} in {format_names(list(columns))}{advice}."
-            )
-    if categorical:
-        import numpy as np
-
-        # text of an array is groups
-        columns |= {name: np.array(columns[name], dtype=object) for name in categorical}
+            raise ValueError(f"{file}: there is no column {name!r} in {format_names(list(columns))}{advice}.")
+    columns |= {name: np.array(columns[name], dtype=object) for name in categorical or ()}  # text of an array is groups
     if doubtful := [name for name in columns if _may_be_labels(columns[name])]:
         sink.print_notes(
             f"{format_names(doubtful)} of the metadata: few different whole numbers, which are treated as measured; if "
@@ -88,7 +83,7 @@ def read_sample_metadata(
         removed["covariates"] = {name: _convert_column(columns[name], fitted_levels.get(name)) for name in names}
     if batch is not None:
         removed["batch"] = _convert_column(columns[batch], set())
-    return SampleMetadata(columns, removed, tuple(notes))
+    return replace(input_table, metadata=columns, removed=removed, notes=(*input_table.notes, *notes))
 
 
 def _may_be_labels(values: Iterable[str]) -> bool:
@@ -102,9 +97,9 @@ def _may_be_labels(values: Iterable[str]) -> bool:
     return len(set(numbers)) <= min(MAX_LABEL_NUMBERS, len(numbers) // MIN_SAMPLES_PER_LABEL)
 
 
-def print_batch_notes(model: Any, input_table: InputTable, samples: SampleMetadata, sink: OutputSink) -> list[str]:
+def print_batch_notes(model: Any, input_table: InputTable, sink: OutputSink) -> list[str]:
     """Print notes on columns of the metadata that look like batches and explain components, and return them."""
-    if not samples.columns:
+    if not input_table.metadata:
         return []
     import numpy as np
 
@@ -114,8 +109,8 @@ def print_batch_notes(model: Any, input_table: InputTable, samples: SampleMetada
     from gpower.report.terminal import compute_score_columns
 
     unnamed_table = replace(input_table.table, feature_names=None)  # its columns are those of the model already
-    _, *scores = compute_score_columns(strip_feature_names(model), unnamed_table, samples.removed).values()
-    notes = list(find_batch_doubts(associate(np.column_stack(scores), samples.columns)))
+    _, *scores = compute_score_columns(strip_feature_names(model), unnamed_table, input_table.removed).values()
+    notes = list(find_batch_doubts(associate(np.column_stack(scores), input_table.metadata)))
     sink.print_notes(*notes)
     return notes
 

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import gpower
-from gpower.cli.flags import FLAG_OVERRIDES, Flag, FlagFields, read_library_flags
+from gpower.cli.flags import FLAG_OVERRIDES, Flag, read_library_flags
 
 #: Values of a group of flags, by parameter name.
 OptionValues = dict[str, Any]
@@ -31,16 +31,6 @@ READ_TABLE_FLAGS |= read_library_flags("gpower.io.stores.open", "open_source", "
 SOLVER_FLAGS = read_library_flags("gpower", "Solver")
 GPOWER_FLAGS = read_library_flags("gpower", "GPower") | SOLVER_FLAGS
 del GPOWER_FLAGS["warm_start"]  # a command fits once
-#: Without -m, `infer_n_components` takes the number from the lists given to other flags.
-N_COMPONENTS_OVERRIDE: FlagFields = {
-    "default": None,
-    "help": "Number of components; by default the length of a list such as -k 20,10,5, or 2. auto: as many as explain "
-    "more than chance, at most 20.",
-}
-#: Help of -k that mentions percentages.
-CARDINALITY_OVERRIDE: FlagFields = {
-    "help": "Variables in each component: one number, one each, as 20,10,5, or a share of the variance, as 90%."
-}
 
 
 def format_flag(name: str, *value: object) -> str:

@@ -1,14 +1,14 @@
 """The table that a command works on: read into memory, kept on disk, or shared with a cluster."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from gpower._utils.text import NumberedNames
 from gpower.cli.console import OutputSink, collect_warnings
-from gpower.cli.shared_flags import FlagGroups, OptionValues, format_flag, infer_n_components
+from gpower.cli.shared_flags import OptionValues, format_flag, infer_n_components
 from gpower.cli.variable_files import read_groups_column, resolve_variable_options
 
 if TYPE_CHECKING:
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table with the file that it was read from."""
+    """A table with the file that it was read from, and the metadata of its samples."""
 
     table: "Table"
     path: Path
     is_covariance: bool = False  # whether the table is a covariance or correlation matrix
-    key: str | None = None  # name of the array in the file
     storage: Literal["memory", "disk", "cluster"] = "memory"
-    reading_notes: tuple[str, ...] = ()  # hints that the table may have been misread
-    is_virtual: bool = False  # whether virtual datasets are read
+    notes: tuple[str, ...] = ()  # printed hints that the table or its metadata may have been misread
+    metadata: dict[str, Iterable[str]] = field(default_factory=dict)  # all columns of --metadata; arrays are groups
+    removed: dict[str, Any] = field(default_factory=dict)  # arguments `covariates` and `batch` of `GPower.fit`, if any
 
     @property
     def feature_names(self) -> Sequence[str]:
@@ -46,17 +46,6 @@ class InputTable:
         n_samples, n_features = self.table.X.shape
         return n_samples * n_features * float(self.table.X.dtype.itemsize) if self.storage == "disk" else 0.0
 
-    def read_metadata(self, file: Path | None, metadata_by_order: bool) -> dict[str, list[str]]:
-        """Return the columns of a file of metadata, with an entry per sample; no columns without a file."""
-        from gpower.datasets import read_metadata
-
-        if file is None:
-            return {}
-        if self.is_covariance:
-            raise ValueError("--metadata describes samples; DATA is a covariance and has none.")
-        names = {"sample_names": self.table.sample_names, "feature_names": self.table.feature_names}
-        return read_metadata(file, self.table.X.shape[0], **names, metadata_by_order=metadata_by_order)
-
     def decode_to_cache(self, cache: Path | None, scheduler: str | None, sink: OutputSink) -> "InputTable":
         """Return a table that reads the store decoded in `cache`; the table itself if there is no cache."""
         if cache is None:
@@ -71,38 +60,37 @@ class InputTable:
             return replace(self, table=replace(self.table, X=cache_store(self.table.X, cache)))
 
     @contextmanager
-    def share_with_cluster(self, scheduler: str | None) -> Iterator["InputTable"]:
+    def share_with_cluster(self, scheduler: str | None, reading: OptionValues) -> Iterator["InputTable"]:
         """Yield the table as a Dask array of the cluster at `scheduler`; without an address, the table itself."""
         if scheduler is None:
             yield self
             return
-        if self.is_virtual:
+        if reading["virtual"]:
             raise ValueError("--virtual is for this machine; with --scheduler the workers read plain datasets only.")
         from gpower.operators.storage.dask import from_store
         from gpower.operators.storage.dask_client import connect_to_cluster
 
         with collect_warnings():  # they were printed when the store was opened
-            dask_table = replace(self.table, X=from_store(self.path.resolve(), self.key))
+            dask_table = replace(self.table, X=from_store(self.path.resolve(), reading["key"]))
         with connect_to_cluster(scheduler):
             yield replace(self, table=dask_table, storage="cluster")
 
 
-def load_table(path: Path, flags: FlagGroups, sink: OutputSink) -> InputTable:
-    """Read a table with the flags of `read_table`, and print hints that it may have been misread.
+def load_table(path: Path, reading: OptionValues, options: OptionValues, sink: OutputSink) -> InputTable:
+    """Read a table with the parameters of `read_table`, and print hints that it may have been misread.
 
     Replace the options about variables, which may be files, by their content, and set the number of components.
     """
     from gpower.io.stores.open import should_read_in_blocks
 
-    reading, options = flags.reading, flags.options
     infer_n_components(options)
-    read_groups_column(options, reading, path)
+    read_groups_column(options, path)
     with sink.show_progress(f"reading {path.name}"):
         if should_read_in_blocks(path, options.get("memory_limit")) and options.get("covariance") is None:
             loaded = _open_store_table(path, reading)
         else:
             loaded = _read_whole_table(path, reading, options)
-    sink.print_notes(*loaded.reading_notes)
+    sink.print_notes(*loaded.notes)
     resolve_variable_options(options, loaded.feature_names)
     return loaded
 
@@ -124,7 +112,7 @@ def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) 
     covariance = options.get("covariance") is not None
     file = TableFile(path, reading["index_col"], reading["header"], reading["transpose"])
     notes = tuple(f"{hint}." for hint in find_table_hints(file, table, covariance=covariance))
-    return InputTable(table, path, covariance, reading["key"], reading_notes=notes)
+    return InputTable(table, path, covariance, notes=notes)
 
 
 def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
@@ -140,4 +128,4 @@ def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
     assert source is not None
     notes = (*warning_notes, *(f"{note}." for note in source.notes))
     table = Table(source, source.feature_names, source.sample_names)
-    return InputTable(table, path, False, reading["key"], "disk", notes, reading["virtual"])
+    return InputTable(table, path, storage="disk", notes=notes)

@@ -5,38 +5,27 @@ from pathlib import Path
 
 from gpower.cli.shared_flags import OptionValues
 
-#: Parameters whose flag takes the path of a file, and the parser of a cell of it.
-_FILE_CELL_PARSERS: dict[str, Callable[[str], object]] = {"groups": str, "penalty_weights": float}
 
-
-def read_groups_column(options: OptionValues, reading: OptionValues, data: Path) -> None:
-    """Replace a --groups that names a column of DATA, not a file, by the labels in it, and drop that column."""
+def read_groups_column(options: OptionValues, data: Path) -> None:
+    """Replace a --groups that names a column of .var of DATA, not a file, by the labels in it."""
     name = options.get("groups")
     if not isinstance(name, str) or Path(name).exists():
         return
     from gpower.io.stores.open import read_annotation_column, should_read_in_blocks
 
-    if data.suffix.lower() == ".h5ad" and should_read_in_blocks(data):
-        options["groups"] = read_annotation_column(data, "var", name)
-    elif reading["transpose"]:
-        options["groups"] = _read_text_column(data, name)
-        reading["drop"] = [*(reading["drop"] or ()), name]
-    else:
-        raise ValueError(
-            f"--groups {name}: there is no such file. A column of DATA can hold the groups where variables are rows, "
-            "with --transpose, or in .var of an .h5ad."
-        )
+    if data.suffix.lower() != ".h5ad" or not should_read_in_blocks(data):
+        raise ValueError(f"--groups {name}: there is no such file, and DATA is no .h5ad with such a column in .var.")
+    options["groups"] = read_annotation_column(data, "var", name)
 
 
 def resolve_variable_options(options: OptionValues, feature_names: Sequence[str]) -> None:
     """Replace files of groups and weights by their content, and typed variables by names or column numbers."""
-    for name, parse_cell in _FILE_CELL_PARSERS.items():
-        if isinstance(options.get(name), str):
-            path = Path(options[name])
-            if name == "groups" and ".gmt" in path.suffixes:
-                options[name] = _read_gmt_groups(path, feature_names)
-            else:
-                options[name] = _read_variable_values(path, feature_names, parse_cell)
+    groups, weights = options.get("groups"), options.get("penalty_weights")
+    if isinstance(groups, str):
+        read_groups = _read_gmt_groups if ".gmt" in Path(groups).suffixes else _read_variable_values
+        options["groups"] = read_groups(Path(groups), feature_names)
+    if isinstance(weights, str):
+        options["penalty_weights"] = _read_variable_values(Path(weights), feature_names, float)
     for name in ("include", "exclude"):
         if options.get(name) is not None:
             lists = [[_parse_variable(text, feature_names) for text in part] for part in options[name]]
@@ -48,7 +37,9 @@ def _parse_variable(text: str, feature_names: Sequence[str]) -> int | str:
     return int(text) if text.isdecimal() and text not in feature_names else text
 
 
-def _read_variable_values(path: Path, feature_names: Sequence[str], parse_cell: Callable[[str], object]) -> object:
+def _read_variable_values(
+    path: Path, feature_names: Sequence[str], parse_cell: Callable[[str], object] = str
+) -> object:
     """Read a value per variable: a dictionary by name from two columns, a list from one; skip a header line."""
     from gpower.datasets import TableError
     from gpower.io.tables.delimited import read_text_cells
@@ -87,18 +78,3 @@ def _read_gmt_groups(path: Path, feature_names: Sequence[str]) -> dict[str, str]
     if not groups:
         raise TableError(path, f"none of its genes is a variable of the table, whose first is {feature_names[0]!r}")
     return groups
-
-
-def _read_text_column(path: Path, name: str) -> list[str]:
-    """Return the column of a text table with a heading."""
-    from gpower.datasets import TableError
-    from gpower.io.tables.delimited import read_text_cells
-
-    header, *rows = read_text_cells(path)
-    if name not in header:
-        raise TableError(path, f"there is no column {name!r}, nor a file of that name, for --groups")
-    column = header.index(name)
-    for number, row in enumerate(rows, 1):
-        if len(row) <= column:
-            raise TableError(path, f"row {number} below the header has {len(row)} cell(s), and none in {name!r}")
-    return [row[column] for row in rows]

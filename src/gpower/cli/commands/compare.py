@@ -1,6 +1,7 @@
 """``gpower compare``: several methods on one table, with the same numbers of variables."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,14 +21,13 @@ if TYPE_CHECKING:
     from gpower.baselines.comparison import Comparison, ComparisonEntry
     from gpower.datasets import Table
 
-_COMPARISON_HEADINGS = ("method", "variance", "adjusted", "of PCA", "violation", "variables", "s", "passes")
 _COMPARISON_LEGEND = (
     "variance: the sum of what each component explains alone; adjusted: what they explain together, as in gpower fit"
 )
 _COMPARE_FLAGS = override_flags(
-    read_library_flags("gpower", "compare", fallback_flags=GPOWER_FLAGS) | {"missing": GPOWER_FLAGS["missing"]},
+    read_library_flags("gpower", "compare") | {"missing": GPOWER_FLAGS["missing"]},
     n_components={"default": None, "help": "Number of components; by default the length of the list -k, or 2."},
-    cardinality={"default": None, "help": "Variables in each component: one number, or one each, as 20,10. Required."},
+    cardinality={"help": "Variables in each component: one number, or one each, as 20,10."},
     refit={
         "long": "--refit/--no-refit",
         "help": "Recompute the loadings of the other methods for the variables that they chose, to maximise variance.",
@@ -35,31 +35,16 @@ _COMPARE_FLAGS = override_flags(
 )
 
 
-@command(reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
-def compare(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+@command(("comparison.csv",), "the comparison", has_json=True, reading=READ_TABLE_FLAGS, options=_COMPARE_FLAGS)
+def compare(sink: OutputSink, flags: FlagGroups, data: Path) -> None:
     """Compare sparse PCA methods on a table: gpower compare genes.csv -m 5 -k 20
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write comparison.csv into this folder.
-    plot : path, optional
-        Draw the comparison into this .png, .pdf or .svg.
-    as_json : bool
-        Print the figures as JSON.
     """
-    if flags.options["cardinality"] is None:
-        raise ValueError("Give the number of variables of a component: -k 20, or one number for each, -k 20,10,5.")
-    loaded, options = load_table(data, flags, sink), flags.options
+    options = flags.options
+    loaded = load_table(data, flags.reading, options, sink)
     table = _fill_missing(loaded.table, options, sink)
     with sink.print_warnings(), sink.show_task(f"comparing on {data.name}") as show_method:
         comparison = gpower.compare(table.to_frame_or_array(), **options, callback=show_method)
@@ -88,44 +73,42 @@ def _print_comparison(console: Console, comparison: "Comparison", title: str) ->
     """Print the table of the figures, and below it the notes on single methods and the methods that did not run."""
     print_line(console, title)
     compared = [entry for entry in comparison if entry.model is not None]
-    cells = zip(*map(_format_entry_cells, compared), strict=True)
-    columns = dict(zip(_COMPARISON_HEADINGS, cells, strict=True))
+    rows = [_format_entry(entry) for entry in compared]
     if not any(entry.violation >= 0 for entry in comparison):
-        del columns["violation"]
-    rows = list(zip(*columns.values(), strict=True))
-    if sum(2 + max(map(len, column)) for column in zip(columns, *rows, strict=True)) <= console.width:
-        print_rows(console, columns, rows, left=("method", "variables"), gap=1)
+        rows = [{head: cell for head, cell in row.items() if head != "violation"} for row in rows]
+    widths = [max(len(head), *(len(row[head]) for row in rows)) for head in rows[0]]
+    if sum(widths) + 2 * len(widths) <= console.width:
+        print_rows(console, rows[0], (row.values() for row in rows), left=("method", "variables"), gap=1)
     else:  # too narrow for columns
-        for method, *figures in rows:
-            pairs = zip([*columns][1:], figures, strict=True)
-            text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in pairs)
+        for (_, method), *figures in map(dict.items, rows):
+            text = ", ".join(f"{head} {figure.replace(' ', '')}" for head, figure in figures)
             console.print(Text(f"{method}: {text}"))
     print_line(console, _COMPARISON_LEGEND)
-    methods_by_note: dict[str, list[str]] = {}
-    for entry in comparison:
-        methods_by_note.setdefault(entry.note, []).append(entry.method)
-    left_out = {entry.note for entry in comparison if entry.model is None}
-    for note, methods in methods_by_note.items():
-        if note and note not in left_out:
-            print_line(console, f"{', '.join(methods)}: {note}")
-    reasons = [
-        f"{', '.join(methods_by_note[note])} ({note.rstrip('.')})" for note in methods_by_note if note in left_out
-    ]
-    if reasons:
-        print_line(console, f"Left out: {'; '.join(reasons)}.")
+    for note, methods in _list_methods_by_note(compared).items():
+        print_line(console, f"{methods}: {note}")
+    left_out = _list_methods_by_note([entry for entry in comparison if entry.model is None])
+    if left_out:
+        reasons = "; ".join(f"{methods} ({note.rstrip('.')})" for note, methods in left_out.items())
+        print_line(console, f"Left out: {reasons}.")
 
 
-def _format_entry_cells(entry: "ComparisonEntry") -> list[str]:
-    """Return the cells of a row of the printed table."""
+def _list_methods_by_note(entries: Sequence["ComparisonEntry"]) -> dict[str, str]:
+    """Return the names of the methods that have the same note, by note."""
+    notes = dict.fromkeys(entry.note for entry in entries if entry.note)
+    return {note: ", ".join(entry.method for entry in entries if entry.note == note) for note in notes}
+
+
+def _format_entry(entry: "ComparisonEntry") -> dict[str, str]:
+    """Return the cells of a row of the printed table, by heading."""
     counts = entry.cardinality
     all_equal = len(set(counts)) == 1 < len(counts)
-    return [
-        entry.method,
-        f"{format_fixed_percent(entry.variance)} %",
-        f"{format_fixed_percent(entry.adjusted_variance)} %",
-        f"{format_fixed_percent(entry.share_of_pca, 1)} %",
-        f"{entry.violation:.3g}",
-        f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
-        f"{entry.seconds:.2f}",
-        "–" if math.isnan(entry.passes) else f"{entry.passes:.0f}",
-    ]
+    return {
+        "method": entry.method,
+        "variance": f"{format_fixed_percent(entry.variance)} %",
+        "adjusted": f"{format_fixed_percent(entry.adjusted_variance)} %",
+        "of PCA": f"{format_fixed_percent(entry.share_of_pca, 1)} %",
+        "violation": f"{entry.violation:.3g}",
+        "variables": f"{len(counts)} × {counts[0]}" if all_equal else "-".join(map(str, counts)),
+        "s": f"{entry.seconds:.2f}",
+        "passes": "–" if math.isnan(entry.passes) else f"{entry.passes:.0f}",
+    }

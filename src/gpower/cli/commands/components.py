@@ -9,8 +9,8 @@ from gpower._utils.text import format_count, format_percent
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import override_flags, read_library_flags
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
-from gpower.cli.shared_flags import CARDINALITY_OVERRIDE, GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
+from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_rows, write_csv_file
 
@@ -18,42 +18,35 @@ COMPONENT_TEST_PARAMS = (
     *("cardinality", "gamma", "penalty", "positive", "center", "scale", "missing", "balance", "deflation"),
     *("groups", "include", "exclude", "penalty_weights", "budget", "memory_limit"),
 )
-_MAX_COMPONENTS_OVERRIDE = {"long": "--max", "help": "Largest number of components to test."}
 _COMPONENTS_FLAGS = override_flags(
-    read_library_flags("gpower", "component_test", fallback_flags=GPOWER_FLAGS)
-    | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
-    n_components=_MAX_COMPONENTS_OVERRIDE,
-    cardinality=CARDINALITY_OVERRIDE,
+    read_library_flags("gpower", "component_test") | {name: GPOWER_FLAGS[name] for name in COMPONENT_TEST_PARAMS},
+    n_components={"long": "--max", "help": "Largest number of components to test."},
+    cardinality={
+        "help": "Variables in each component: one number, one each, as 20,10,5, or a share of the variance, as 90%."
+    },
 )
 
 
-@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_COMPONENTS_FLAGS)
-def components(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    as_json: bool = False,
-) -> None:
+@command(
+    ("components.csv",),
+    "the variances and those of permuted tables",
+    has_json=True,
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_COMPONENTS_FLAGS,
+)
+def components(sink: OutputSink, flags: FlagGroups, data: Path) -> None:
     """Test how many components explain more than chance: gpower components genes.csv -k 20
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write components.csv into this folder.
-    plot : path, optional
-        Draw the variances and those of permuted tables into this .png, .pdf or .svg.
-    as_json : bool
-        Print the figures as JSON.
     """
-    loaded = load_table(data, flags, sink)
-    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
+    loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     flags.options["n_components"] = min(flags.options["n_components"], *loaded.table.X.shape)
     with sink.print_warnings(), sink.show_progress_bar(f"permuting {loaded.table.X.shape[1]} variables") as update:
-        test = gpower.component_test(loaded.table.to_frame_or_array(), **flags.options, **removed, progress=update)
+        X = loaded.table.to_frame_or_array()
+        test = gpower.component_test(X, **flags.options, **loaded.removed, progress=update)
     sink.print_notes(*test.null_distribution.notes)
     sink.print_result(
         lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
@@ -79,20 +72,20 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
         for component, variance, chance, p, pca, horn in zip(*test.columns().values(), strict=True)
     ][: test.n_tested]
     print_rows(console, headings, rows, wrapped=headings)
-    print_line(console, "Variances are of quick fits, as for permuted tables; those of gpower fit differ.")
     n_permutations, n_fitted = test.permuted_variance.shape
     evidence = f"more than chance at the level {test.level:g}, by up to {n_permutations} permuted tables"
     if test.n_components == n_fitted:
         advice = f"there may be more: test them with --max {2 * n_fitted}"
-        print_line(console, f"All {n_fitted} components that were tested explain {evidence}; {advice}.")
+        answer = f"All {n_fitted} components that were tested explain {evidence}; {advice}."
     else:
         verb = "explains" if test.n_components == 1 else "explain"
-        print_line(console, f"{format_count(test.n_components, 'component')} {verb} {evidence}.")
-        print_line(
-            console, "The tests stop at the first that fails: later ones have no smaller p, whatever they explain."
-        )
-    print_line(console, "Take the number as an upper limit: a component beyond chance need not matter.")
-    horn = "mean of those of permuted tables"
-    print_line(
-        console, f"{format_count(test.n_components_pca, 'ordinary component')} (PCA) above Horn's line, the {horn}."
-    )
+        answer = f"{format_count(test.n_components, 'component')} {verb} {evidence}.\n"
+        answer += "The tests stop at the first that fails: later ones have no smaller p, whatever they explain."
+    ordinary = f"{format_count(test.n_components_pca, 'ordinary component')} (PCA) above Horn's line"
+    for line in (
+        "Variances are of quick fits, as for permuted tables; those of gpower fit differ.",
+        answer,
+        "Take the number as an upper limit: a component beyond chance need not matter.",
+        f"{ordinary}, the mean of those of permuted tables.",
+    ):
+        print_line(console, line)

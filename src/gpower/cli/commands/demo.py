@@ -15,7 +15,7 @@ from gpower.report.terminal import print_components
 _PITPROPS_CARDINALITY = [7, 4, 4, 1, 1, 1]  # as in the literature
 
 
-@command()
+@command(("pitprops.png", "expression.png", "report.html"))
 def demo(sink: OutputSink, *, output: Path = Path("gpower-demo")) -> None:
     """Fit two small tables that come with the package: print and draw their components, and write a report.
 
@@ -58,7 +58,7 @@ def _fit_and_show(sink: OutputSink, input_table: InputTable, cardinality: list[i
 
     covariance = "precomputed" if input_table.is_covariance else None
     options = {"n_components": len(cardinality), "cardinality": cardinality, "covariance": covariance}
-    model, _ = fit_model(input_table, options, sink)
+    model, _ = fit_model(input_table, options, {}, sink)
     sink.print_result(dict, lambda console: print_components(console, model, input_table.feature_names, title))
     with _print_if_missing(sink, "no picture"):
         save_figure(plot_loadings(model, input_table.feature_names), input_table.path)

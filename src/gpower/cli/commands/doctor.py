@@ -24,15 +24,9 @@ _FEATURE_BY_EXTRA = {
 _DEVICE_PACKAGES = {"cupy": "GPUs", "torch": "PyTorch tensors"}
 
 
-@command()
-def doctor(sink: OutputSink, *, as_json: bool = False) -> None:
-    """Show what is installed, what is missing for which feature, and the libraries and threads of matrix products.
-
-    Parameters
-    ----------
-    as_json : bool
-        Print one line of JSON on stdout.
-    """
+@command(has_json=True)
+def doctor(sink: OutputSink) -> None:
+    """Show what is installed, what is missing for which feature, and the libraries and threads of matrix products."""
     packages = [_check_requirement(requirement) for requirement in read_requirements()]
     devices = [
         {"for": feature, "package": name, "versions": "", "found": "yes" if find_spec(name) else "", "remedy": ""}

@@ -1,6 +1,6 @@
 """``gpower enrich``: gene sets that are over-represented in the components of a model."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -11,6 +11,7 @@ from rich.console import Console
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
+from gpower.cli.models import load_model
 from gpower.cli.shared_flags import FlagGroups, OptionValues
 from gpower.report.terminal import print_line, print_rows, truncate_text, write_csv_file
 
@@ -24,7 +25,7 @@ _ENRICHMENT_HEADINGS = ("component", "gene set", "genes", "expected", "corrected
 _ENRICH_FLAGS = read_library_flags("gpower.analysis.enrichment", "enrich", "top", "scope", "alpha")
 
 
-@command(options=_ENRICH_FLAGS)
+@command(picture="the most enriched sets", has_json=True, options=_ENRICH_FLAGS)
 def enrich(
     sink: OutputSink,
     flags: FlagGroups,
@@ -34,9 +35,7 @@ def enrich(
     draws: int = 200,
     random_state: int = 0,
     output: Path | None = None,
-    plot: Path | None = None,
     safe_csv: bool = False,
-    as_json: bool = False,
     show: int = 10,
 ) -> None:
     """Find gene sets among the components' genes: gpower enrich results/loadings.csv --gmt pathways.gmt
@@ -51,14 +50,10 @@ def enrich(
         Number of random selections of genes to compare the index with; 0 for none.
     random_state : int
         Seed of the random selections.
-    output : path, optional
+    output : new file, optional
         Write all overlaps and p-values into this .csv.
-    plot : path, optional
-        Draw the most enriched sets into this .png, .pdf or .svg.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
-    as_json : bool
-        Print everything as JSON.
     show : int
         Largest number of sets to print per component.
     """
@@ -97,13 +92,10 @@ def _check_loadings(path: Path, components: "Array", top: int | None) -> None:
 def _read_loadings(path: Path) -> tuple["Array", Sequence[str] | None]:
     """Return the loadings, of shape (n_components, n_genes), and the names of the genes."""
     if path.suffix.lower() == ".npz":
-        from gpower.io.model_file import check_array_shapes, read_model
-
-        _, arrays = read_model(path)
-        if "components_" in arrays and "feature_names_in_" not in arrays:
+        model = load_model(path)
+        if not hasattr(model, "feature_names_in_"):
             raise ValueError(f"{path}: this model was fitted without gene names; give its loadings.csv instead.")
-        check_array_shapes(path, arrays, {"components_": "mn", "feature_names_in_": "n"})
-        return arrays["components_"], arrays["feature_names_in_"].tolist()
+        return model.components_, model.feature_names_in_.tolist()
     from gpower.datasets import read_table
 
     table = read_table(path, index_col=0, complete=True)
@@ -146,18 +138,14 @@ def _print_enriched_sets(console: Console, records: Collection[OptionValues], ma
     longest = max(len(record["gene_set"]) for record in records)
     name_width = max(12, min(longest, console.width - _FIXED_COLUMNS_WIDTH - _MIN_GENES_WIDTH))
     genes_width = max(_MIN_GENES_WIDTH, console.width - _FIXED_COLUMNS_WIDTH - name_width)
-    rows = _format_set_rows(records, genes_width, max_sets)
-    print_rows(console, _ENRICHMENT_HEADINGS, rows, left=("gene set", "which"), wrapped=("gene set",), gap=2)
-
-
-def _format_set_rows(records: Collection[OptionValues], genes_width: int, max_sets: int) -> Iterator[list[str]]:
-    """Yield the rows of the printed table."""
+    rows: list[list[str]] = []
     for component, group in groupby(records, itemgetter("component")):
         sets = list(group)
         for record in sets[:max_sets]:
             size = f"{record['overlap']} of {record['set_size']}"
             expected, p_value = f"{record['expected']:.2g}", f"{record['adjusted_p_value']:.2g}"
             genes = truncate_text(record["genes"], genes_width)
-            yield [str(component), record["gene_set"], size, expected, p_value, genes]
+            rows.append([str(component), record["gene_set"], size, expected, p_value, genes])
         if len(sets) > max_sets:
-            yield ["", f"and {len(sets) - max_sets} more"]
+            rows.append(["", f"and {len(sets) - max_sets} more"])
+    print_rows(console, _ENRICHMENT_HEADINGS, rows, left=("gene set", "which"), wrapped=("gene set",), gap=2)

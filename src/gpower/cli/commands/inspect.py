@@ -1,5 +1,6 @@
 """``gpower inspect``: a description of a saved model."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,61 +19,55 @@ if TYPE_CHECKING:
 _MAX_VALUE_CHARACTERS = 60  # longer values of options are truncated
 
 
-@command()
-def inspect(sink: OutputSink, model: Path, *, as_json: bool = False, top: int = 6) -> None:
+@command(has_json=True)
+def inspect(sink: OutputSink, model: Path, *, top: int = 6) -> None:
     """Describe a saved model: gpower inspect results/model.npz
 
     Parameters
     ----------
     model : path
         File written by gpower fit -o or gpower path -o, or saved in Python.
-    as_json : bool
-        Print all of it as JSON.
     top : int
         Largest number of variables to name per component.
     """
+    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_component_rows
     from gpower.io.model_file import read_model
 
     header, arrays = read_model(model)
-    sink.print_result(
-        lambda: (
-            {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
-            | ({} if "components_" not in arrays else {"components": _describe_components(load_model(model), top)})
-        ),
-        lambda console: _print_saved_model(console, model, header, arrays, top),
-    )
+    fitted = load_model(model) if "components_" in arrays else None
+    rows = [] if fitted is None else list_component_rows(fitted, top)
+    content = {"file": str(model), **header, "arrays": {name: list(each.shape) for name, each in arrays.items()}}
+    if fitted is not None:
+        content["components"] = [dict(zip(COMPONENT_COLUMNS, row, strict=True)) for row in rows]
+
+    def print_to(console: Console) -> None:
+        packages = (header.get("written_by") or {}).items()
+        versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
+        print_line(console, f"{model}: a {header['class']}, format {header['version']}{versions}")
+        if fitted is not None:
+            _print_components(console, fitted, rows)
+        elif "grid" in arrays:
+            grid = arrays["grid"]
+            print_line(console, f"{grid.size} points of {header['kind']}, {grid[0]:g} to {grid[-1]:g}")
+        else:
+            print_line(console, f"It contains {format_names(sorted(arrays))}")
+        params = _find_changed_params(header).items()
+        options = ", ".join(f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}" for name, value in params)
+        print_line(console, f"Options: {options or 'as by default'}")
+
+    sink.print_result(lambda: content, print_to)
 
 
-def _print_saved_model(console: Console, path: Path, header: dict[str, Any], arrays: dict[str, Any], top: int) -> None:
-    """Print the file, its components, and its options that are not defaults."""
-    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_component_rows, list_remarks
+def _print_components(console: Console, model: "SparsePCAEstimator", rows: Iterable[Iterable[object]]) -> None:
+    """Print the numbers of variables and samples, the table of the components, and remarks."""
+    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_remarks
 
-    packages = (header.get("written_by") or {}).items()
-    versions = f", written by {', '.join(f'{name} {version}' for name, version in packages)}" if packages else ""
-    print_line(console, f"{path}: a {header['class']}, format {header['version']}{versions}")
-    if "components_" in arrays:
-        model = load_model(path)
-        names = "with names" if hasattr(model, "feature_names_in_") else "without names"
-        print_line(console, f"{model.components_.shape[1]} variables {names}; {float(model.n_samples_):g} samples")
-        rows = (map(str, row) for row in list_component_rows(model, top))
-        print_rows(console, COMPONENT_COLUMNS, rows, left=COMPONENT_COLUMNS[3:], wrapped=COMPONENT_COLUMNS)
-        for line in (*describe_groups_used(model), *list_remarks(model)):
-            print_line(console, line)
-    elif "grid" in arrays:
-        grid = arrays["grid"]
-        print_line(console, f"{grid.size} points of {header['kind']}, {grid[0]:g} to {grid[-1]:g}")
-    else:
-        print_line(console, f"It contains {format_names(sorted(arrays))}")
-    params = _find_changed_params(header).items()
-    options = ", ".join(f"{name}={truncate_text(repr(value), _MAX_VALUE_CHARACTERS)}" for name, value in params)
-    print_line(console, f"Options: {options or 'as by default'}")
-
-
-def _describe_components(model: "SparsePCAEstimator", top: int) -> list[dict[str, object]]:
-    """Return the rows of the table of components by heading."""
-    from gpower.estimators.notebook import COMPONENT_COLUMNS, list_component_rows
-
-    return [dict(zip(COMPONENT_COLUMNS, row, strict=True)) for row in list_component_rows(model, top)]
+    names = "with names" if hasattr(model, "feature_names_in_") else "without names"
+    print_line(console, f"{model.components_.shape[1]} variables {names}; {float(model.n_samples_):g} samples")
+    cells = (map(str, row) for row in rows)
+    print_rows(console, COMPONENT_COLUMNS, cells, left=COMPONENT_COLUMNS[3:], wrapped=COMPONENT_COLUMNS)
+    for line in (*describe_groups_used(model), *list_remarks(model)):
+        print_line(console, line)
 
 
 def _find_changed_params(header: dict[str, Any]) -> dict[str, Any]:

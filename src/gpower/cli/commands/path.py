@@ -8,41 +8,36 @@ import gpower
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import read_library_flags
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
 from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
 
-_PATH_FILE_NAME = "path.npz"
+_RESULTS = _CSV_FILE_NAME, _PATH_FILE_NAME = "path.csv", "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
 SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
     *("positive", "covariance", "center", "scale", "missing", "balance", "n_init", "deflation", "random_state"),
 )
-_PATH_FLAGS = read_library_flags("gpower", "sparsity_path", fallback_flags=GPOWER_FLAGS) | {
+_PATH_FLAGS = read_library_flags("gpower", "sparsity_path") | {
     name: GPOWER_FLAGS[name] for name in SPARSITY_PATH_PARAMS
 }
 
 
-@command(reading=READ_TABLE_FLAGS, metadata=METADATA_FLAGS, options=_PATH_FLAGS)
-def path(
-    sink: OutputSink,
-    flags: FlagGroups,
-    data: Path,
-    *,
-    output: Path | None = None,
-    plot: Path | None = None,
-    resume: bool = False,
-) -> None:
+@command(
+    _RESULTS,
+    "the variance for every number of variables",
+    has_json=True,
+    reading=READ_TABLE_FLAGS,
+    metadata=METADATA_FLAGS,
+    options=_PATH_FLAGS,
+)
+def path(sink: OutputSink, flags: FlagGroups, data: Path, *, resume: bool = False) -> None:
     """Show the variance that every number of variables explains: gpower path genes.csv --plot tradeoff.png
 
     Parameters
     ----------
     data : path
-    output : folder, optional
-        Write path.csv and path.npz into this folder.
-    plot : path, optional
-        Draw the variance for every number of variables into this .png, .pdf or .svg.
     resume : bool
         Continue from the path.npz of an interrupted run, in the -o folder or the current one.
     """
@@ -50,13 +45,14 @@ def path(
 
     from gpower.plotting import plot_tradeoff
 
-    folder = output or Path()
+    output = sink.files.folders.get("output")
+    folder = output or Path()  # where an interrupted path is saved in any case
+    sink.files.check_not_read(*(folder / name for name in _RESULTS))
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
-    loaded = load_table(data, flags, sink)
-    removed = read_sample_metadata(loaded, flags.metadata, sink).removed
+    loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:
         X = loaded.table.to_frame_or_array()
-        result = gpower.sparsity_path(X, **flags.options, **removed, resume=earlier, progress=update)
+        result = gpower.sparsity_path(X, **flags.options, **loaded.removed, resume=earlier, progress=update)
     is_finished = earlier is not None and earlier.complete and np.array_equal(earlier.grid, result.grid)
     if earlier is not None and is_finished:
         result = earlier  # a second walk may end in other variables of the same variance
@@ -82,4 +78,4 @@ def _load_earlier_path(file: Path, sink: OutputSink) -> "gpower.SparsityPath | N
 def _write_path_files(sparsity_path: "gpower.SparsityPath", folder: Path) -> list[str]:
     """Write path.npz and path.csv into a folder, and return their names."""
     sparsity_path.save(folder / _PATH_FILE_NAME)
-    return [write_csv_file(folder / "path.csv", sparsity_path.columns()), _PATH_FILE_NAME]
+    return [write_csv_file(folder / _CSV_FILE_NAME, sparsity_path.columns()), _PATH_FILE_NAME]

@@ -1,7 +1,7 @@
 """``gpower plot``: all pictures that a saved model and its data allow."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from gpower._utils.text import format_names
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
-from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes, read_sample_metadata
+from gpower.cli.models import load_model_and_table
+from gpower.cli.sample_metadata import METADATA_FLAGS, print_batch_notes
 from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import InputTable
 
@@ -50,20 +50,22 @@ def plot(
         Share of normal samples within the limits and ellipses.
     """
     from gpower.plotting import save_figure
+    from gpower.plotting.sample_groups import MAX_GROUPS
     from gpower.report.content import strip_feature_names
     from gpower.validation.params import check_option
 
     check_option(suffix, "suffix", ("png", "pdf", "svg"))
-    fitted = load_model(model)
-    loaded = load_matching_table(fitted, data, flags, sink)
-    samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
-    sink.print_notes(*_describe_skipped_columns(samples.columns))
-    print_batch_notes(fitted, loaded, samples, sink)
+    fitted, loaded = load_model_and_table(model, data, flags, sink)
+    coloured = _select_colouring_columns(loaded.metadata)
+    if skipped := [name for name in loaded.metadata if name not in coloured]:
+        rule = f"colours show the first {_MAX_COLOURING_COLUMNS} columns of numbers, or of 2 to {MAX_GROUPS} groups"
+        sink.print_notes(f"scores are not coloured by {format_names(skipped)}: {rule}.")
+    print_batch_notes(fitted, loaded, sink)
     # Arrays of the names that the model knows: to check those of a frame in each figure takes long.
-    plotted = strip_feature_names(fitted).remove_covariates(loaded.table.X, **samples.removed)
+    plotted = strip_feature_names(fitted).remove_covariates(loaded.table.X, **loaded.removed)
     file_names: list[str] = []
     with sink.print_warnings(), sink.show_progress(f"drawing {model.name}"):
-        for name, draw in _list_plots(*plotted, loaded, samples.columns, level):
+        for name, draw in _list_plots(*plotted, loaded, coloured, level):
             try:
                 save_figure(draw(), output / f"{name}.{suffix}")
                 file_names.append(f"{name}.{suffix}")
@@ -75,16 +77,16 @@ def plot(
 
 
 def _list_plots(
-    model: "SparsePCAEstimator", X: Any, input_table: InputTable, columns: dict[str, Iterable[str]], level: float
+    model: "SparsePCAEstimator", X: Any, input_table: InputTable, coloured: "dict[str, MetadataColumn]", level: float
 ) -> Iterator[NamedPlot]:
     """Yield the pictures of the model, of its variables and samples, and of the metadata.
 
-    X is the matrix of the table, less what covariates predict.
+    X is the matrix of the table, less what covariates predict. The scores are `coloured` by some columns of metadata.
     """
     from gpower import plotting
     from gpower.plotting.heatmaps import MAX_METADATA_BARS
 
-    names = input_table.feature_names
+    names, columns = input_table.feature_names, input_table.metadata
     m = len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)
     yield "support", partial(plotting.plot_support, model, names)
@@ -100,41 +102,22 @@ def _list_plots(
         yield "biplot", partial(plotting.plot_biplot, model, X, feature_names=names)
     if m > 2:
         yield "pairs", partial(plotting.plot_pairs, model, X)
-    bars = {name: columns[name] for name in list(_select_colouring_columns(columns))[:MAX_METADATA_BARS]}
+    bars = {name: columns[name] for name in list(coloured)[:MAX_METADATA_BARS]}
     for j in range(min(m, _MAX_HEATMAPS)):
         yield f"heatmap_{j + 1}", partial(plotting.plot_heatmap, model, X, j, bars or None, names)
     if columns:
         yield "metadata", partial(plotting.plot_metadata, model, X, columns)
-        yield from _list_coloured_plots(model, X, columns, level) if m > 1 else ()
-
-
-def _list_coloured_plots(
-    model: "SparsePCAEstimator", X: Any, columns: dict[str, Iterable[str]], level: float
-) -> Iterator[NamedPlot]:
-    """Yield a picture of the scores coloured by each suitable column of metadata."""
-    from gpower.plotting import plot_scores
-
     files: set[str] = set()
-    for name, column in _select_colouring_columns(columns).items():
+    for name, column in coloured.items() if m > 1 else ():
         file = "scores_by_" + (re.sub(r"\W+", "_", name).strip("_")[:40] or "column")
         while file in files:
             file += "_"
         files.add(file)
         ellipse = None if column.is_continuous else level
-        yield file, partial(plot_scores, model, X, color={name: columns[name]}, ellipse=ellipse)
+        yield file, partial(plotting.plot_scores, model, X, color={name: columns[name]}, ellipse=ellipse)
 
 
-def _describe_skipped_columns(columns: dict[str, Iterable[str]]) -> list[str]:
-    """Return a note about the columns that no scores are coloured by, if there are any."""
-    from gpower.plotting.sample_groups import MAX_GROUPS
-
-    used = _select_colouring_columns(columns)
-    skipped = [name for name in columns if name not in used]
-    rule = f"colours show the first {_MAX_COLOURING_COLUMNS} columns of numbers, or of 2 to {MAX_GROUPS} groups"
-    return [f"scores are not coloured by {format_names(skipped)}: {rule}."] if skipped else []
-
-
-def _select_colouring_columns(columns: dict[str, Iterable[str]]) -> "dict[str, MetadataColumn]":
+def _select_colouring_columns(columns: Mapping[str, Iterable[str]]) -> "dict[str, MetadataColumn]":
     """Return the first columns of numbers, or of two or more groups that colours can show."""
     from gpower.analysis.association import parse_metadata_column
     from gpower.plotting.sample_groups import MAX_GROUPS

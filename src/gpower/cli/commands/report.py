@@ -1,30 +1,18 @@
 """``gpower report``: an interactive HTML page of a model."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gpower
 from gpower.cli.app import command
 from gpower.cli.commands.components import COMPONENT_TEST_PARAMS
-from gpower.cli.commands.fit import (
-    AUTO_CARDINALITY_OVERRIDE,
-    CROSS_VALIDATION_FLAGS,
-    fit_model,
-    list_typed_choice_flags,
-)
+from gpower.cli.commands.fit import CROSS_VALIDATION_FLAGS, FIT_FLAGS, fit_model, list_typed_choice_flags
 from gpower.cli.console import OutputSink
 from gpower.cli.flags import Flag, group_flags, override_flags, read_library_flags
-from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
-from gpower.cli.shared_flags import (
-    GPOWER_FLAGS,
-    N_COMPONENTS_OVERRIDE,
-    READ_TABLE_FLAGS,
-    FlagGroups,
-    OptionValues,
-    format_typed_flags,
-)
+from gpower.cli.models import load_model_and_table
+from gpower.cli.sample_metadata import METADATA_FLAGS, add_metadata
+from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups, OptionValues, format_typed_flags
 from gpower.cli.tables import InputTable, load_table
 
 #: Parameters of the model that a path varies, or that are about a single fit.
@@ -33,7 +21,6 @@ _PARAMS_NOT_OF_A_PATH = (
     *("certify", "checkpoint", "resume", "verbose", "warm_start"),
 )
 _N_CONSTRAINED_POINTS = 12  # points of a path under a constraint
-_REPORT_FLAGS = override_flags(GPOWER_FLAGS, n_components=N_COMPONENTS_OVERRIDE, cardinality=AUTO_CARDINALITY_OVERRIDE)
 _PAGE_FLAGS = override_flags(
     read_library_flags("gpower", "html_report", "title", "scores", "anonymise"),
     title={"default": None, "help": "Title of the page; by default it names the table."},
@@ -49,7 +36,7 @@ _RESULT_FLAGS = group_flags(
 @command(
     reading=READ_TABLE_FLAGS,
     metadata=METADATA_FLAGS,
-    options=_REPORT_FLAGS,
+    options=FIT_FLAGS,
     choice=CROSS_VALIDATION_FLAGS,
     page=_PAGE_FLAGS,
     requested=_RESULT_FLAGS,
@@ -71,7 +58,7 @@ def report(
         Table to fit, as for gpower fit; or a saved model, .npz, followed by its table.
     table : path, optional
         The table of a saved model.
-    output : path
+    output : new file
         The HTML file.
     gmt : path, optional
         Gene sets, .gmt or .gmt.gz, to test for enrichment in the components.
@@ -83,28 +70,26 @@ def report(
     prepare_report_file(output)
     fitted: Any
     if table is None:
-        loaded = load_table(source, flags, sink)
-        samples = read_sample_metadata(loaded, flags.metadata, sink, is_shown=True)
-        fitted, _ = fit_model(loaded, flags.options, sink, samples.removed, choice=flags.choice)
+        loaded = load_table(source, flags.reading, flags.options, sink)
+        loaded = add_metadata(loaded, flags.metadata, sink, is_shown=True)
+        fitted, _ = fit_model(loaded, flags.options, flags.choice, sink)
     else:
         typed_options = format_typed_flags(flags.options, ["certify"])
         if typed_flags := ", ".join(filter(None, [typed_options, *list_typed_choice_flags(flags.choice)])):
             advice = "leave it out, or give the table alone to fit it"
             raise ValueError(f"{source} is already fitted, so {typed_flags} would have no effect; {advice}.")
-        fitted = load_model(source)
-        loaded = load_matching_table(fitted, table, flags, sink)
-        samples = read_sample_metadata(loaded, flags.metadata, sink, fitted, is_shown=True)
+        fitted, loaded = load_model_and_table(source, table, flags, sink)
     flags.requested["certify"] = table is not None and flags.options["certify"]
     with sink.print_warnings() as notes:
         model = getattr(fitted, "best_estimator_", fitted)
-        results = list(_compute_results(model, loaded, samples.removed, flags.requested, gmt, sink))
-    notes += _redact_notes([*loaded.reading_notes, *samples.notes], loaded, flags.page)
+        results = list(_compute_results(model, loaded, flags.requested, gmt, sink))
+    notes += _redact_notes(loaded, flags.page)
     with sink.print_warnings(), sink.show_progress(f"writing {output.name}"):
         contents = collect_content(
             fitted,
             loaded.table.to_frame_or_array(),
-            metadata=samples.columns or None,
-            **samples.removed,
+            metadata=loaded.metadata or None,
+            **loaded.removed,
             sample_names=loaded.table.sample_names,
             feature_names=loaded.feature_names,
             results=ReportResults.from_iterable(results),
@@ -118,22 +103,14 @@ def report(
 
 
 def _compute_results(
-    model: "gpower.GPower",
-    input_table: InputTable,
-    removed: OptionValues,
-    requested: OptionValues,
-    gmt: Path | None,
-    sink: OutputSink,
+    model: "gpower.GPower", input_table: InputTable, requested: OptionValues, gmt: Path | None, sink: OutputSink
 ) -> Iterator[object]:
-    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment.
-
-    `removed` are the covariates and batches, as arguments of each function.
-    """
+    """Yield the requested results: sparsity path, stability selection, component test, certificates and enrichment."""
     from gpower.analysis.enrichment import enrich
     from gpower.datasets import read_gmt
     from gpower.validation.params import get_constructor_params
 
-    X = input_table.table.to_frame_or_array()
+    X, removed = input_table.table.to_frame_or_array(), input_table.removed
     params = get_constructor_params(model)
     m = model.n_components_
     model_params = {name: value for name, value in params.items() if name not in ("n_components", "certify")}
@@ -165,10 +142,10 @@ def _make_constrained_grid(model: "gpower.GPower") -> list[int]:
     return cardinality_grid(max(largest, 1), _N_CONSTRAINED_POINTS).tolist()
 
 
-def _redact_notes(notes: Iterable[str], input_table: InputTable, page: OptionValues) -> Iterator[str]:
+def _redact_notes(input_table: InputTable, page: OptionValues) -> Iterator[str]:
     """Yield notes on the table and the metadata; replace those that quote samples unless samples may be shown."""
     is_public = page["scores"] and not page["anonymise"]
-    for note in notes:
+    for note in input_table.notes:
         quotes_samples = "the first row (" in note or any(name in note for name in input_table.table.sample_names or ())
         is_hidden = quotes_samples and not is_public
         yield "A note about the table quotes samples and is left out here." if is_hidden else note

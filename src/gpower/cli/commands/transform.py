@@ -5,8 +5,8 @@ from pathlib import Path
 
 from gpower.cli.app import command
 from gpower.cli.console import OutputSink
-from gpower.cli.models import load_matching_table, load_model
-from gpower.cli.sample_metadata import METADATA_FLAGS, read_sample_metadata
+from gpower.cli.models import load_model_and_table
+from gpower.cli.sample_metadata import METADATA_FLAGS
 from gpower.cli.shared_flags import READ_TABLE_FLAGS, FlagGroups
 from gpower.report.terminal import compute_score_columns, write_csv, write_csv_file
 
@@ -33,18 +33,14 @@ def transform(
         component uses may be absent.
     missing : {"error", "impute"}, optional
         impute: estimate missing cells by the components; the default is the parameter of the model.
-    output : path, optional
+    output : new file, optional
         Write the scores into this .csv; by default they are printed.
     safe_csv : bool
         Put an apostrophe before names that a spreadsheet would take for a formula.
     """
-    fitted = load_model(model)
-    loaded = load_matching_table(fitted, data, flags, sink, missing, allow_absent_unused=True)
-    if loaded.is_covariance:
-        raise ValueError(f"{model} was fitted to a covariance, without means, and cannot compute scores.")
-    removed = read_sample_metadata(loaded, flags.metadata, sink, fitted).removed
+    fitted, loaded = load_model_and_table(model, data, flags, sink, missing, for_scores=True)
     with sink.print_warnings(), sink.show_progress(f"scoring {data.name}", loaded.bytes_on_disk):
-        columns = compute_score_columns(fitted, loaded.table, removed)
+        columns = compute_score_columns(fitted, loaded.table, loaded.removed)
     if output is None:
         sink.pending_prints.append(lambda: write_csv(sys.stdout, columns, safe_csv))
     sink.write_file(lambda file: write_csv_file(file, columns, safe_csv))
