@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from tests.browser.chromium import locate_point, require_browser
+from tests.browser.chromium import locate_sample, require_browser
 
 from gpower import GPower, html_report
 from gpower.analysis.enrichment import enrich
@@ -86,7 +86,7 @@ def test_names_are_isolated_from_the_surrounding_text(page):
 def test_names_in_a_hover(page, report_file):
     page.locator("#chart-scores").scroll_into_view_if_needed()
     for i in range(len(HOSTILE)):
-        page.mouse.move(*locate_point(page, i))
+        page.mouse.move(*locate_sample(page, i))
         page.wait_for_function(
             "(name) => document.querySelector('.bk-Tooltip')?.shadowRoot.textContent.includes(name)",
             arg=report_file["samples"][i][:20].split("\x00")[0],
@@ -109,8 +109,8 @@ def test_names_in_choices_and_legends(page, report_file):
 def test_pictures_are_valid_images(open_page, report_file):
     page = open_page(report_file["file"], ready=False, java_script_enabled=False)
     pictures = page.locator("figure img")
-    assert pictures.count() == 2  # heat maps
-    for i in range(2):
+    assert pictures.count() == 3  # two heat maps and the variances
+    for i in range(3):
         page.wait_for_timeout(50)
         assert pictures.nth(i).bounding_box()["height"] > 100  # an invalid image is shown as an icon
 

@@ -31,7 +31,6 @@ from gpower.baselines import Greedy
 from gpower.datasets import load_pitprops, load_planted_expression
 from gpower.report import content as contents_module
 from gpower.report import samples as samples_module
-from gpower.report.charts import make_scree_chart
 from gpower.report.content import collect_content
 from gpower.report.doubts import find_doubts
 from gpower.report.results import ReportResults
@@ -70,14 +69,6 @@ class TestContent:
         A = DATA.X - DATA.X.mean(axis=0)
         squares = np.linalg.svd(A, compute_uv=False) ** 2
         np.testing.assert_allclose(collect().pca_shares, squares[:3] / squares.sum(), rtol=1e-8)
-
-    @pytest.mark.parametrize(
-        ("cardinality", "label"), [(99, "% of variance"), (1, "% of variance (logarithmic scale)")]
-    )
-    def test_small_variances_have_a_logarithmic_scale(self, cardinality, label):
-        X = np.random.default_rng(0).standard_normal((40, 1000))
-        chart = make_scree_chart(collect(GPower(2, cardinality=cardinality).fit(X), X))
-        assert chart.yaxis.axis_label.text == label
 
     def test_proofs_of_the_fit_or_of_later(self):
         proven = GPower(3, cardinality=(8, 6, 5), certify=True).fit(DATA.X)
@@ -390,9 +381,8 @@ class TestFile:
         page = write_report(tmp_path, metadata={"age": np.linspace(20, 80, 60)}, scores=False)
         assert '<figure class="heatmap">' not in page
         assert not any(number in page for number in numbers)
-        words = json.dumps(read_data(page))
-        assert '"loadings"' in words
-        assert '"samples"' not in words
+        assert read_data(page) == {"path": []}
+        assert len(page) < len(whole) - 1e6  # without the script that draws charts of samples
 
     @pytest.mark.slow
     def test_five_megabytes_hold_500_samples_of_20000_variables(self, tmp_path):
