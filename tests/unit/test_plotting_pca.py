@@ -24,7 +24,6 @@ from gpower.plotting import (
     plot_scree,
     plot_support,
 )
-from gpower.plotting.labels import count_crossed_points
 from gpower.plotting.style import set_left_title
 
 pytest.importorskip("matplotlib")
@@ -173,12 +172,6 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     named = [name for name in list_names(axes) if name.startswith("a name")]
     assert int(left[0].split()[0]) + len(named) == len(tips_of(axes)) > 40
     assert find_illegible_texts(axes) == []
-
-
-def test_lines_to_labels_avoid_points():
-    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
-    points = np.array([[0, 0], [50, 2], [60, -2], [-50, 4], [150, 0], [2, 50.0]])
-    assert count_crossed_points(np.zeros(2), boxes, points, 3).tolist() == [2, 0, 1]
 
 
 def test_lines_to_labels_cross_no_label_and_close_points_share_one():

@@ -80,7 +80,7 @@ def plot_biplot(
     line_scale = _compute_line_scale(scores, loadings[shown])
     tips = line_scale * loadings[shown]
     colours = [style.BLACK] * shown.size
-    blocked = _draw_variable_lines(panel, tips, colours)
+    lines = _draw_variable_lines(panel, tips, colours)
     points = np.vstack([scores, tips, [[0.0, 0.0]]])
     margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
@@ -89,8 +89,8 @@ def plot_biplot(
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
     style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    order = np.arange(shown.size)
-    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked, avoided=scores)
+    obstacles = np.vstack([lines, scores])
+    name_points(panel, tips, [names[i] for i in shown], np.arange(shown.size), colours=colours, obstacles=obstacles)
     return panel
 
 
@@ -176,7 +176,7 @@ def plot_correlation_circle(
     panel.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
-    blocked = _draw_variable_lines(panel, tips, colours)
+    lines = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
     style.label_axes(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
@@ -187,7 +187,7 @@ def plot_correlation_circle(
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     style.set_left_title(panel, f"Correlations of {selection} variables in use")
     order = rank_nonzero_by_size(np.abs(loadings[shown]).max(axis=1))
-    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked)
+    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, obstacles=lines)
     return panel
 
 
