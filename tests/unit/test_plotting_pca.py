@@ -138,7 +138,7 @@ def drawings(model, X, names, groups):
         yield "circle", plot_correlation_circle(model, X, feature_names=names)
         yield "biplot", plot_biplot(model, X, color=groups, feature_names=names)
         yield "scores", plot_scores(model, X, color=groups, names=samples, ellipse=0.95)
-        yield "shades", plot_scores(model, X, color=np.arange(len(X)) / 3, shapes=groups)
+        yield "shades", plot_scores(model, X, color=np.arange(len(X)) / 3)
         yield "pairs", plot_pairs(model, X, color=groups)
 
 
@@ -248,7 +248,7 @@ def test_values_with_an_index_are_matched_by_name(model, wine):
     X = wine.X.set_axis([f"w{i}" for i in range(178)])
     X_like = pd.Series(wine.classes, index=X.index)
     for draw in (
-        lambda values: plot_scores(model, X, color=values, shapes=values),
+        lambda values: plot_scores(model, X, color=values),
         lambda values: plot_scores(model, X, color={"class": values}),
         lambda values: plot_biplot(model, X, color=values),
         lambda values: np.ravel(plot_pairs(model, X, color=values))[4],
@@ -261,18 +261,13 @@ def test_values_with_an_index_are_matched_by_name(model, wine):
         assert [text.get_text() for text in straight.texts] == [text.get_text() for text in shuffled.texts]
         with pytest.raises(ValueError, match=r"by the index, 178 of 178 samples have no row \(w0, w1, w2, …\)"):
             draw(X_like.rename("foreign {}".format))
-    with pytest.raises(ValueError, match=r"^shapes: the index names the rows \(w0, w1, w2, …\), but X has no sample"):
-        plot_scores(model, wine.X, shapes=X_like)
+    with pytest.raises(ValueError, match=r"^color: the index names the rows \(w0, w1, w2, …\), but X has no sample"):
+        plot_scores(model, wine.X, color=X_like)
 
 
-def test_colours_and_shapes_are_two_groupings(model, wine):
-    batch = ["_first", "$second$"] * (len(wine.X) // 2)
-    axes = plot_scores(model, wine.X, color=wine.classes, shapes=batch)
-    assert len(axes.collections) == 6
-    assert sum(len(points.get_offsets()) for points in axes.collections) == len(wine.X)
-    assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
-    words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert words == ["class_0", "class_1", "class_2", r"\$second\$", "_first"]
+def test_legends_have_any_name_and_the_title_of_a_column(model, wine):
+    axes = plot_scores(model, wine.X, color=["_first", "$second$"] * (len(wine.X) // 2))
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"\$second\$", "_first"]
     named = plot_scores(model, wine.X, color=pd.Series(wine.classes, name="cultivar"))
     assert named.get_legend().get_texts()[0].get_text() == "cultivar"
     numbered = plot_scores(model, wine.X, color=np.arange(len(wine.X)) % 3 + 1.0)
@@ -427,7 +422,6 @@ EMPTY = SimpleNamespace(components_=np.zeros((1, 13)), explained_variance_ratio_
         (lambda model, X: plot_heatmap(EMPTY, X, 1), "component=1: the model has 1, counted from 0"),
         (lambda model, X: plot_outliers(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
         (lambda model, X: plot_scores(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
-        (lambda model, X: plot_scores(model, X, shapes=np.arange(178)), "178 different values, too many .* at most 8"),
         (lambda model, X: plot_scores(model, X, color={"a": X, "b": X}), "color has 2 columns; a figure shows one"),
         (lambda model, X: plot_pairs(GPower(1, cardinality=2).fit(X), X), "Pairs need two components"),
     ],
