@@ -73,12 +73,10 @@ class SampleAppearance:
         is_known = self.column.is_known
         known_style: StyleKwargs = {"alpha": 0.8, "linewidth": 0}
         drawn: list[tuple[Array, StyleKwargs]] = [
-            (points[~is_known], {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7}),
-            *(
-                (points[members], style.get_curve_style(i) | known_style)
-                for i, members in enumerate(self.groups.values())
-            ),
+            (points[~is_known], {"facecolors": "none", "edgecolors": "0.6", "linewidths": 0.7})
         ]
+        for i, members in enumerate(self.groups.values()):
+            drawn.append((points[members], style.get_curve_style(i) | known_style))
         if self.column.is_continuous:
             shades = {"c": self.column.values[is_known], "cmap": COLOUR_MAP, "norm": self._get_colour_range()}
             drawn.append((points[is_known], shades | known_style))

@@ -18,6 +18,7 @@ from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
 from gpower.report.doubts import find_batch_doubts, find_doubts
+from gpower.report.formatting import format_name
 from gpower.report.results import ReportResults
 from gpower.report.samples import (
     ReportSamples,
@@ -60,22 +61,6 @@ class Component:
     optimality_ratio: float | None = None  # proven share of the best possible
     p_value: float | None = None
     gene_sets: tuple[dict[str, Any], ...] = ()  # records of the enriched gene sets
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A point of a sparsity path, or the model of the page as such a point."""
-
-    cardinality: tuple[int, ...]  # of each component
-    explained_share: float
-    share_of_pca: float
-    loadings: tuple[dict[str, float], ...]  # the largest loadings of each component, by variable
-    is_model: bool = False
-
-    @property
-    def mean_cardinality(self) -> float:
-        """Return the mean number of variables of a component."""
-        return sum(self.cardinality) / len(self.cardinality)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +154,8 @@ class ReportContent:
         return any(variable.loading < 0 for _, variable in self.loadings)
 
     @cached_property
-    def path_points(self) -> list[PathPoint]:
-        """Return the points of the path and the model, by number of variables; none without a path.
+    def path_points(self) -> list[dict[str, Any]]:
+        """Return the points of the path and the model as JSON types, by number of variables; none without a path.
 
         A point with the cardinalities of the model is left out, because the model stands for it.
         """
@@ -178,27 +163,28 @@ class ReportContent:
         if path is None:
             return []
         share = self.components[-1].cumulative_share
-        model = PathPoint(
-            self.cardinalities, share, share / self.pca_shares.sum(), self._name_loadings(self.model.components_), True
-        )
-        points = [model]
-        for i, cardinality in enumerate(map(tuple, path.cardinality.tolist())):
-            if cardinality != model.cardinality:
+        points = [self._make_path_point(self.model.components_, share, share / self.pca_shares.sum(), is_model=True)]
+        for i, cardinality in enumerate(path.cardinality.tolist()):
+            if cardinality != points[0]["cardinality"]:
                 shares = float(path.explained_variance_ratio[i].sum()), float(path.share_of_pca[i])
-                points.append(PathPoint(cardinality, *shares, self._name_loadings(path.components(i).toarray())))
-        return sorted(points, key=lambda point: point.mean_cardinality)
+                points.append(self._make_path_point(path.components(i).toarray(), *shares, is_model=False))
+        return sorted(points, key=lambda point: sum(point["cardinality"]))
 
-    @property
-    def path_start_index(self) -> int:
-        """Return the index of the model among the points of the path."""
-        return next(i for i, point in enumerate(self.path_points) if point.is_model)
-
-    def _name_loadings(self, components: Array) -> tuple[dict[str, float], ...]:
-        """Return the largest loadings of each component at a point of a path by variable, largest first."""
-        return tuple(
-            {self.feature_names[j]: float(z[j]) for j in rank_nonzero_by_size(z)[:MAX_LOADINGS_PER_PATH_POINT].tolist()}
-            for z in to_numpy(components)
-        )
+    def _make_path_point(
+        self, components: Array, explained_share: float, share_of_pca: float, *, is_model: bool
+    ) -> dict[str, Any]:
+        """Return a point of the path: the cardinality and the largest loadings of each component, and the shares."""
+        ranked = [(z, rank_nonzero_by_size(z).tolist()) for z in to_numpy(components)]
+        return {
+            "cardinality": [len(variables) for _, variables in ranked],
+            "explained_share": explained_share,
+            "share_of_pca": float(share_of_pca),
+            "components": [
+                [(format_name(self.feature_names[j]), float(z[j])) for j in variables[:MAX_LOADINGS_PER_PATH_POINT]]
+                for z, variables in ranked
+            ],
+            "is_model": is_model,
+        }
 
 
 def collect_content(
@@ -242,9 +228,9 @@ def collect_content(
     data_warnings = _check_same_samples(bare_model, matrix, used)
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
     row_names = get_row_names(X) or NumberedNames(table.shape[0], "s") if sample_names is None else sample_names
-    samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
-    if samples is not None and anonymise:
-        samples = samples.anonymise(omitted)
+    samples = None
+    if with_samples and not is_covariance:
+        samples = collect_samples(bare_model, matrix, row_names, shown_columns, omitted, used, anonymise=anonymise)
     association = associate(bare_model.transform(matrix), shown_columns) if shown_columns else None
     batch_doubts = () if association is None else find_batch_doubts(association)
     doubts = (*data_warnings, *find_doubts(bare_model, results), *batch_doubts, *warnings, *gene_notes)
@@ -255,7 +241,7 @@ def collect_content(
         components=tuple(_make_components(bare_model, matrix, names, used, results)),
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
-        samples=samples if with_samples else None,
+        samples=samples,
         association=association if association is not None and association.names else None,
         doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,

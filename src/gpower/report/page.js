@@ -182,13 +182,15 @@
     const slider = one("#point");
     const step = () => {
       const point = data.path[slider.value];
-      const count = `${short(point.cardinality)} ${point.cardinality === 1 ? "variable" : "variables"} per component${point.isModel ? ", as on this page" : ""}`;
-      const text = `${count}: ${short(point.percent)} % of the variance of ordinary components`;
+      const mean = point.cardinality.reduce((a, b) => a + b) / point.cardinality.length;
+      const count = `${short(mean)} ${mean === 1 ? "variable" : "variables"} per component${point.is_model ? ", as on this page" : ""}`;
+      const text = `${count}: ${short(100 * point.share_of_pca)} % of the variance of ordinary components`;
       one("#point-words").textContent = text;
       slider.setAttribute("aria-valuetext", text);
       one("#point-components").replaceChildren(...point.components.map(card));
     };
     slider.addEventListener("input", step);
+    slider.value = data.path.findIndex((point) => point.is_model);
     step();
   }
 

@@ -18,7 +18,7 @@ from gpower.report.charts import (
     select_colouring_metadata,
     serialize_charts,
 )
-from gpower.report.content import PathPoint, ReportContent
+from gpower.report.content import ReportContent
 from gpower.report.optional_packages import import_for_report
 from gpower.report.static_figures import draw_static_figures
 
@@ -35,6 +35,7 @@ def render_page(contents: ReportContent, title: str) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     # Marks text that is our own, or escaped already, so that the template does not escape it.
     mark_safe = jinja2.utils.markupsafe.Markup
     filters: dict[str, Callable[..., Any]] = {
@@ -52,7 +53,7 @@ def render_page(contents: ReportContent, title: str) -> str:
     page, page_script, style = (
         (TEMPLATE_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "js", "css")
     )
-    data: dict[str, Any] = {"path": [_encode_path_point(point) for point in contents.path_points]}
+    data: dict[str, Any] = {"path": contents.path_points}
     scripts, colourings = [page_script], {}
     if contents.samples is not None:
         data |= serialize_charts(contents, contents.samples)
@@ -70,7 +71,7 @@ def render_page(contents: ReportContent, title: str) -> str:
             today=date.today().isoformat(),
             style=mark_safe(style),
             policy=CONTENT_SECURITY_POLICY.format(" ".join(map(_hash_script, scripts))),
-            data=mark_safe(formatting.encode_script_json(data)),
+            data=data,
             scripts=map(mark_safe, scripts),
         )
     )
@@ -86,12 +87,3 @@ def _read_bokeh_script() -> str:
 def _hash_script(script: str) -> str:
     """Return the hash by which the content security policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _encode_path_point(point: PathPoint) -> dict[str, Any]:
-    """Return a point of the path for the slider: its cardinality, its share of PCA's variance and its loadings."""
-    components = [
-        [(formatting.format_name(name), loading) for name, loading in each.items()] for each in point.loadings
-    ]
-    numbers = {"cardinality": point.mean_cardinality, "percent": 100 * point.share_of_pca}
-    return numbers | {"components": components, "isModel": point.is_model}
