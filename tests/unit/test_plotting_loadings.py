@@ -1,4 +1,4 @@
-"""Maps of loadings and scatters of scores show the model's numbers, with the model's names."""
+"""Bars of loadings and scatters of scores show the model's numbers, with the model's names."""
 
 import itertools
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from gpower import GPower
 from gpower.datasets import load_planted_expression
-from gpower.plotting import plot_loadings, plot_scores, plot_support
+from gpower.plotting import plot_loadings, plot_scores
 
 
 @pytest.fixture(scope="module")
@@ -28,25 +28,7 @@ def model_of(components):
     return SimpleNamespace(components_=components, explained_variance_ratio_=np.linspace(0.4, 0.1, len(components)))
 
 
-def names_below(axes):
-    return [label.get_text() for label in axes.get_xticklabels()]
-
-
-def test_cells_are_the_loadings_and_zeros_are_masked():
-    axes = plot_support(model_of([[0.6, 0.0, -0.8, 0.0], [0.0, 0.0, 0.28, 0.96]]), list("abcd"))
-    cells = axes.collections[0].get_array()
-    np.testing.assert_array_equal(cells.filled(0), [[-0.8, 0.6, 0.0], [0.28, 0.0, 0.96]])
-    np.testing.assert_array_equal(cells.mask, [[False, False, True], [False, True, False]])
-    assert names_below(axes) == ["c", "a", "d"]  # under the component of their largest loading, by size; b is unused
-    assert axes.get_title(loc="left") == "3 of 4 variables used"
-
-
-def test_the_colours_are_centred_at_zero_and_red_is_positive():
-    cells = plot_support(model_of([[0.6, -0.2]])).collections[0]
-    low, high = cells.get_clim()
-    assert (low, high) == (-0.6, 0.6)
-    red, _, blue, _ = cells.cmap(cells.norm(0.6))
-    assert red > blue
+def test_positive_loadings_are_red_and_negative_ones_blue():
     positive, negative = (bar.get_facecolor() for bar in plot_loadings(model_of([[0.6, -0.2]]))[0].patches)
     assert positive[0] > positive[2]
     assert negative[2] > negative[0]
@@ -59,33 +41,6 @@ def test_ticks_below_narrow_bars_do_not_collide():
     for panel in axes:
         boxes = [label.get_window_extent() for label in panel.get_xticklabels()]
         assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
-
-
-def test_a_minus_marks_the_negative_cells_for_grey_print_and_the_first_component_is_on_top():
-    axes = plot_support(model_of([[0.6, 0.0, -0.8], [0.0, -1.0, 0.0]]))
-    assert names_below(axes) == ["x2", "x0", "x1"]
-    assert sorted((*text.get_position(), text.get_text()) for text in axes.texts) == [(0, 0, "−"), (2, 1, "−")]
-    bottom, top = axes.get_ylim()
-    assert bottom > top
-    assert axes.get_yticklabels()[0].get_text() == "Component 1, 40 %"
-
-
-def test_the_largest_of_many_variables_are_drawn_with_a_note():
-    loadings = np.linspace(1, 2, 60)[::-1]
-    axes = plot_support(model_of([loadings]), max_variables=10)
-    np.testing.assert_array_equal(axes.collections[0].get_array(), [loadings[:10]])
-    assert axes.get_title(loc="left") == "60 of 60 variables used, the 10 with the largest loadings"
-
-
-def test_a_model_without_loadings_has_a_note():
-    axes = plot_support(model_of(np.zeros((2, 3))))
-    assert [text.get_text() for text in axes.texts] == ["no active variable"]
-    assert not axes.collections
-
-
-def test_the_modules_of_the_planted_table_are_adjacent(fitted, data):
-    names = names_below(plot_support(fitted, data.feature_names))
-    assert [name.rstrip("0123456789") for name in names] == ["GROWTH"] * 8 + ["IMMUNE"] * 6 + ["STRESS"] * 5
 
 
 def test_points_are_the_scores(fitted, data):
@@ -113,7 +68,6 @@ def test_groups_differ_in_colour_and_in_marker(fitted, data):
 def test_draws_on_the_users_axes(fitted, data):
     _, mine = plt.subplots()
     assert plot_scores(fitted, data.X, axes=mine) is mine
-    assert plot_support(fitted, axes=plt.subplots()[1]).figure is not mine.figure
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,6 @@ from gpower.plotting import (
     plot_pairs,
     plot_scores,
     plot_scree,
-    plot_support,
 )
 from gpower.plotting.style import set_left_title
 
@@ -132,7 +131,6 @@ def drawings(model, X, names, groups):
     yield "metadata", plot_metadata(model, X, metadata)
     yield "outliers", plot_outliers(model, X, samples)
     yield "loadings", plot_loadings(model, names)
-    yield "support", plot_support(model, names)
     yield "heatmap", plot_heatmap(model, X, metadata=metadata, feature_names=names)
     if len(model.components_) > 1:
         yield "circle", plot_correlation_circle(model, X, feature_names=names)
