@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -25,7 +25,6 @@ from gpower.report.samples import (
     collect_samples,
     compute_column_moments,
     find_identifying_columns,
-    to_dense,
 )
 from gpower.validation.covariates import read_covariates
 from gpower.validation.params import get_constructor_params
@@ -225,7 +224,9 @@ def collect_content(
     shown_columns = {name: values for name, values in columns.items() if name not in omitted}
     results.check_shapes(bare_model.components_.shape)
     used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
-    data_warnings = _check_same_samples(bare_model, matrix, used)
+    means, spreads = compute_column_moments(matrix, used, is_covariance=is_covariance)
+    data_warnings = () if is_covariance else _check_same_samples(bare_model, matrix.shape[0], means, spreads, used)
+    moments = dict(zip(used.tolist(), zip(means.tolist(), spreads.tolist(), strict=True), strict=True))
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
     row_names = get_row_names(X) or NumberedNames(table.shape[0], "s") if sample_names is None else sample_names
     samples = None
@@ -238,7 +239,7 @@ def collect_content(
         model=bare_model,
         matrix=matrix,
         feature_names=names,
-        components=tuple(_make_components(bare_model, matrix, names, used, results)),
+        components=tuple(_make_components(bare_model, names, moments, results)),
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
         samples=samples,
@@ -249,18 +250,20 @@ def collect_content(
     )
 
 
-def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Iterator[str]:
-    """Yield a warning if the model was fitted to other samples than these, or with sample weights."""
+def _check_same_samples(
+    model: SparsePCAEstimator, n_samples: int, means: Array, spreads: Array, used_variables: NDArray[np.intp]
+) -> Iterator[str]:
+    """Yield a warning if the model was fitted to other samples than these, or with sample weights.
+
+    These have the given means and standard deviations of the variables in use.
+    """
     params = get_constructor_params(model)
-    if params.get("covariance") is not None:
-        return
     n_fitted = float(vars(model).get("n_samples_", np.nan))
-    moments = compute_column_moments(matrix, used_variables)
     has_plain_means = params.get("center") and params.get("missing") != "impute"
-    shift = np.abs(to_numpy(model.mean_)[used_variables] - moments["mean"])
-    if n_fitted != matrix.shape[0] or (has_plain_means and np.any(shift > MAX_RELATIVE_MEAN_SHIFT * moments["spread"])):
+    shift = np.abs(to_numpy(model.mean_)[used_variables] - means)
+    if n_fitted != n_samples or (has_plain_means and np.any(shift > MAX_RELATIVE_MEAN_SHIFT * spreads)):
         yield (
-            f"The model was fitted to other samples than the {matrix.shape[0]:,} shown here, or with weights: their "
+            f"The model was fitted to other samples than the {n_samples:,} shown here, or with weights: their "
             f"number, or the sum of their weights, was {n_fitted:g}. Components and explained variances are those of "
             "the fit; scores, distances and ordinary components are those of the samples shown."
         )
@@ -286,20 +289,14 @@ def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> S
 
 def _make_components(
     model: SparsePCAEstimator,
-    matrix: Any,
     names: Sequence[str],
-    used_variables: NDArray[np.intp],
+    moments: Mapping[int, tuple[float, float]],
     results: ReportResults,
 ) -> Iterable[Component]:
-    """Yield each component with its variables, certificate, p-value and gene sets."""
-    if get_constructor_params(model).get("covariance") is None:
-        moments = compute_column_moments(matrix, used_variables)
-    else:
-        spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
-        moments = {"mean": np.full(used_variables.size, np.nan), "spread": spread}
-    means, spreads = (
-        dict(zip(used_variables.tolist(), moments[name].tolist(), strict=True)) for name in ("mean", "spread")
-    )
+    """Yield each component with its variables, certificate, p-value and gene sets.
+
+    `moments` are the mean and the standard deviation of each variable in use.
+    """
     shares = np.asarray(model.explained_variance_ratio_, float)
     ratios, p_values = results.get_optimality_ratios(model), results.get_p_values(model)
     records = [] if results.enrichment is None else [each for each in results.enrichment.records() if each["enriched"]]
@@ -310,7 +307,7 @@ def _make_components(
             explained_share=float(shares[i]),
             cumulative_share=float(shares[: i + 1].sum()),
             variables=tuple(
-                Variable(names[j], float(row[j]), means[j], spreads[j], j, frequency.get(j))
+                Variable(names[j], float(row[j]), *moments[j], j, frequency.get(j))
                 for j in rank_nonzero_by_size(row).tolist()
             ),
             optimality_ratio=ratios.get(i),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,10 +113,15 @@ def collect_samples(
     )
 
 
-def compute_column_moments(matrix: Any, column_indices: NDArray[np.intp]) -> Mapping[str, Array]:
-    """Return the means ("mean") and standard deviations ("spread") of some columns, ignoring missing values."""
+def compute_column_moments(
+    matrix: Any, column_indices: NDArray[np.intp], *, is_covariance: bool
+) -> tuple[Array, Array]:
+    """Return the means, NaN for a covariance, and standard deviations of some variables; ignore missing values."""
+    if is_covariance:
+        spreads = np.sqrt(np.diagonal(to_dense(matrix))[column_indices].clip(0))
+        return np.full(column_indices.size, np.nan), spreads
     values = to_dense(matrix[:, column_indices]).astype(np.float64)
-    return {"mean": np.nanmean(values, axis=0), "spread": np.nanstd(values, axis=0, ddof=min(1, len(values) - 1))}
+    return np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=min(1, len(values) - 1))
 
 
 def to_dense(part: Any) -> Array:
