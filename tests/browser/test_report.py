@@ -8,12 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 from tests.browser.chromium import locate_sample, require_browser
-from tests.command_line import write_csv
-from tests.integration.conftest import Command
 from tests.polling import wait_until
 
 from gpower import GPower, html_report
-from gpower.datasets import load_planted_expression
 
 require_browser()
 CHOSEN = "#t-samples tbody tr:not([hidden])"
@@ -254,27 +251,6 @@ def test_doubts_are_above_everything_else(open_page, tmp_path):
     page = open_page(html_report(model, X, tmp_path / "report.html", warnings=["First.", "Second."]))
     assert page.locator("#doubts li").all_inner_texts() == ["First.", "Second."]
     assert page.locator("#doubts").bounding_box()["y"] < page.locator("#components").bounding_box()["y"]
-
-
-def test_a_page_of_the_command_names_its_file_and_counts_samples_without_metadata(open_page, tmp_path):
-    data, file = load_planted_expression(), tmp_path / "report.html"
-    genes = write_csv(tmp_path / "genes.csv", data.X, data.feature_names, data.sample_names)
-    sites = "name,site\n" + "".join(f"{name},{'AB'[i % 2]}\n" for i, name in enumerate(data.sample_names))
-    (tmp_path / "foreign.csv").write_text(sites.replace("\nS", "\nPatient "))
-    (tmp_path / "partial.csv").write_text(sites.replace("\nS01,", "\nPatient 01,"))
-    command = ("report", genes, "-m", 2, "-k", "5", "-o", file, "--metadata")
-    refused = Command()(*command, tmp_path / "foreign.csv")
-    assert refused.exit_code == 1
-    assert re.search(r"60 of 60 samples have no row \(S01, S02, S03, …\)", " ".join(refused.stderr.split()))
-    assert not file.exists()
-    Command().succeed(*command, tmp_path / "partial.csv")
-    page = open_page(file)
-    assert page.locator("h1").inner_text() == "Sparse principal components of genes.csv"
-    doubts = " ".join(page.locator("#doubts li").all_inner_texts())
-    assert "1 of 60 samples have no row (S01), and 1 of 60 rows no sample (Patient 01)" in doubts
-    assert page.locator("#colour option:checked").inner_text() == "site"
-    headings = [card.splitlines()[0] for card in page.locator("#components .card").all_inner_texts()]
-    assert headings == ["Component 1", "Component 2"]
 
 
 class TestReaders:

@@ -90,6 +90,7 @@ def test_metadata_of_other_samples_are_matched_only_if_asked(gpower, files):
     unmatched = f"60 of 60 samples have no row ({', '.join(PATIENTS[:3])}, …), and 60 of 60 rows no sample (Person-"
     assert_refused(gpower(*given), unmatched, "use --metadata-by-order")
     assert gpower.succeed(*given, "--metadata-by-order").stderr == ""
+    assert "<title>Sparse principal components of genes.csv</title>" in page(files)
     assert '<section id="metadata"' in page(files)
 
 
