@@ -28,7 +28,6 @@ from gpower.plotting import (
     plot_scores,
     plot_scree,
 )
-from gpower.plotting.style import set_left_title
 
 LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
 
@@ -278,8 +277,6 @@ def test_an_ellipse_covers_its_share():
     model = GPower(2, cardinality=1).fit(X)
     axes = plot_scores(model, X, ellipse=0.9)
     assert axes.texts[0].get_text().startswith("ellipses: 90 % of new samples, if normally distributed")
-    set_left_title(axes, LONG)
-    assert find_illegible_texts(axes) == []  # the title is above the note
     (ellipse,) = axes.patches
     points = ellipse.get_patch_transform().inverted().transform(model.transform(X))
     assert np.mean(ellipse.get_path().contains_points(points)) == pytest.approx(0.9, abs=0.015)

@@ -261,7 +261,7 @@ def _draw_bar_panels(
         bar_style = {part: table[j, indices].tolist() for part, table in colours.items()}
         _draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **bar_style)
         if not len(indices):
-            style.write_centred_text(panel, "no active variable")
+            style.write_panel_note(panel, 0.5, 0.5, "no active variable", ha="center")
         elif len(indices) < len(orders[j]):
             note = f"the {len(indices)} largest of {len(orders[j])}"
             style.write_panel_note(panel, 0.98, 0.02, note, fontsize=7.5, backgroundcolor="white")

@@ -119,10 +119,8 @@ def label_axes(axes: Panel, xlabel: str, ylabel: str) -> None:
 
 
 def set_left_title(axes: Panel, title: str) -> None:
-    """Set a title at the left edge, above a note that is written over the panel."""
-    notes = (text for text in axes.texts if text.get_transform() == axes.transAxes and text.get_position()[1] > 1)
-    n_lines = max((1 + note.get_text().count("\n") for note in notes), default=0)
-    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=5 + 11 * n_lines if n_lines else None)
+    """Set a title at the left edge."""
+    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left")
 
 
 def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
@@ -171,11 +169,6 @@ def mask_nonpositive(values: Array) -> Array:
     """Return the values with NaN, which is not drawn, in place of those that a logarithmic scale cannot show."""
     values = np.asarray(values, float)
     return np.where(values > 0, values, np.nan)
-
-
-def write_centred_text(axes: Panel, text: str) -> None:
-    """Write text in the middle of a panel without data."""
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", fontsize=SMALL_FONT_SIZE, color=MUTED_COLOUR)
 
 
 def write_panel_note(axes: Panel, x: float, y: float, text: str, **style: object) -> Text:
