@@ -198,8 +198,7 @@ def plot_pairs(
 
 def _draw_score_histogram(axes: Panel, scores: Array, appearance: SampleAppearance) -> None:
     """Draw a histogram of the scores for each group."""
-    edges = np.histogram_bin_edges(scores, bins="auto" if np.ptp(scores) > 0 else 1)[:61]
-    bins = (edges if edges.size <= 60 else np.linspace(scores.min(), scores.max(), 41)).tolist()
+    bins = np.histogram_bin_edges(scores, min(40, 1 + int(np.sqrt(len(scores))))).tolist()
     groups = appearance.groups or {"": np.arange(len(scores))}
     for i, members in enumerate(groups.values()):
         colour = get_group_colour(i)
