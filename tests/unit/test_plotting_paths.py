@@ -85,20 +85,22 @@ def test_points_without_a_loading_are_left_out():
     ("cardinality", "labels"),
     [
         ([*range(1, 14)], ["1", "2", "5", "10"]),
-        ([1, 3, 12000], ["1", "3", "12,000"]),
-        ([*range(6, 22)], ["6", "7", "9", "11", "13", "16", "19"]),
+        ([4], ["4"]),
+        ([*range(6, 22)], ["6", "9", "12", "15", "18", "21"]),
         ([1, 2, 1000, 1100], ["1", "3", "10", "30", "100", "300", "1,000"]),
         ([1, *range(100, 200_000, 1000)], ["1", "10", "100", "1,000", "10,000", "100,000"]),
     ],
 )
 def test_ticks_are_plain_numbers_that_do_not_collide(cardinality, labels):
     axes = plot_tradeoff(tradeoff_of([[count] for count in cardinality], [[0.1]] * len(cardinality), [0.5]))
-    assert [label.get_text() for label in axes.get_xticklabels()] == labels
-    assert axes.get_xticks().tolist() == [float(label.replace(",", "")) for label in labels]
     low, high = axes.get_xlim()
-    assert low < cardinality[0] < cardinality[-1] < high
+    assert low < cardinality[0] <= cardinality[-1] < high
     axes.figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    ticks = {label: place for place, label in zip(axes.get_xticks(), axes.get_xticklabels(), strict=True)}
+    shown = [label for label, place in ticks.items() if low <= place <= high]
+    assert [label.get_text() for label in shown] == labels
+    assert [ticks[label] for label in shown] == [float(label.replace(",", "")) for label in labels]
+    boxes = [label.get_window_extent() for label in shown]
     assert all(left.x1 < right.x0 for left, right in itertools.pairwise(boxes))
 
 

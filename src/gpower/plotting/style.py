@@ -124,38 +124,24 @@ def set_left_title(axes: Panel, title: str) -> None:
 
 
 def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
-    """Make the horizontal axis logarithmic for these counts, with plain numbers as tick labels."""
+    """Make the horizontal axis logarithmic for these counts, with round plain numbers as tick labels.
+
+    The more decades the counts span, the fewer ticks per decade, so that their labels do not collide.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
+
     counts = np.asarray(cardinality, float)
     counts = counts[counts > 0]
     if counts.size == 0:
         raise ValueError("All loadings are zero: use larger cardinalities or a smaller γ.")
-    ticks = _choose_cardinality_ticks(np.unique(counts))
+    decades = np.log10(counts.max() / counts.min())
+    leading_digits = (1, 2, 5) if decades < 2.5 else (1, 3) if decades < 4.5 else (1,)
     axes.set(xscale="log", xlim=(counts.min() / 1.12, counts.max() * 1.12))
-    axes.xaxis.set_ticks(ticks, [f"{round(tick, 1):,.10g}" for tick in ticks])
+    few_decades, many_decades = MaxNLocator(8, integer=True, min_n_ticks=1), LogLocator(subs=leading_digits)
+    axes.xaxis.set_major_locator(few_decades if decades < 1 else many_decades)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     axes.xaxis.minorticks_off()
     axes.xaxis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
-
-
-def _choose_cardinality_ticks(counts: Array) -> Array:
-    """Return the counts themselves if they are few and well separated, else round numbers within their range.
-
-    The more decades the counts span, the fewer round numbers per decade, so that tick labels do not collide. If there
-    are fewer than four round numbers, well-separated counts are taken in their place.
-    """
-    span = np.log10(counts[-1] / counts[0])
-    if counts.size <= 8 and np.all(np.diff(np.log10(counts)) >= 0.07 * span):
-        return counts
-    leading_digits = [1, 2, 5] if span < 2.5 else [1, 3] if span < 4.5 else [1]
-    decades = 10.0 ** np.arange(0, np.ceil(np.log10(counts[-1])) + 1)
-    ticks = np.outer(decades, leading_digits).ravel()
-    ticks = ticks[(ticks >= counts[0]) & (ticks <= counts[-1])]
-    if ticks.size >= 4:
-        return ticks
-    separated = [counts[0]]
-    for count in counts:
-        if np.log10(count / separated[-1]) >= 0.12 * span:
-            separated.append(count)
-    return max(ticks, np.array(separated), key=len)
 
 
 def draw_legend_above(axes: Panel, n_columns: int = 2, title: str | None = None) -> None:
