@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,18 +48,6 @@ def get_curve_style(i: int) -> StyleKwargs:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
-def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_features: int) -> Sequence[str]:
-    """Return an escaped name for each variable: the given names, those of the data, or x0, x1, …."""
-    names = given_names
-    for attribute in ("feature_names_in_", "feature_names"):
-        names = getattr(source, attribute, None) if names is None else names
-    if names is None:
-        return NumberedNames(n_features)
-    if len(names) != n_features:
-        raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
-    return [escape_label(name) for name in names]
-
-
 def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
     r"""Return a name as one line of text in which matplotlib finds no mathematics between dollar signs.
 
@@ -72,6 +60,23 @@ def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
     """
     line = "".join(c if c.isprintable() else "↵" if c == "\n" else " " for c in str(name))
     return (line if len(line) <= max_length else line[: max_length - 1] + "…").replace("$", r"\$")
+
+
+def resolve_variable_names(
+    source: object,
+    given_names: Sequence[str] | None,
+    n_features: int,
+    make_text: Callable[[object], str] = escape_label,
+) -> Sequence[str]:
+    """Return a name for each variable: the given names, those of the data, or x0, x1, …; escaped by default."""
+    names = given_names
+    for attribute in ("feature_names_in_", "feature_names"):
+        names = getattr(source, attribute, None) if names is None else names
+    if names is None:
+        return NumberedNames(n_features)
+    if len(names) != n_features:
+        raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
+    return [*map(make_text, names)]
 
 
 def estimate_label_width(names: Iterable[str]) -> float:

@@ -17,6 +17,7 @@ from gpower.analysis.association import Association, Metadata, align_metadata, a
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
+from gpower.plotting.style import resolve_variable_names
 from gpower.report.doubts import find_batch_doubts, find_doubts
 from gpower.report.formatting import format_name
 from gpower.report.results import ReportResults
@@ -210,7 +211,8 @@ def collect_content(
     pipeline = unwrapped.pipeline
     estimator = unwrapped.model if pipeline is None else pipeline[-1]  # it has the feature names of the fit, if any
     table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
-    names = _resolve_feature_names(unwrapped.model, feature_names)
+    names = resolve_variable_names(unwrapped.model, feature_names, table.shape[1], str)
+    names = names if isinstance(names, NumberedNames) else make_names_unique(names)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
     if table.row_names is not None and not (covariates is None and batch is None):  # they must name the same samples
         read_covariates(covariates, batch, table.shape[0], table.row_names)
@@ -274,17 +276,6 @@ def strip_feature_names(model: Any) -> SparsePCAEstimator:
     bare_model = copy(getattr(model, "best_estimator_", model))
     vars(bare_model).pop("feature_names_in_", None)
     return bare_model
-
-
-def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> Sequence[str]:
-    """Return unique names of the variables: those given, those of the fit, or x0, x1, …."""
-    names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
-    n = model.components_.shape[1]
-    if names is None:
-        return NumberedNames(n)
-    if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} entries, but there are {n} variables.")
-    return make_names_unique([str(name) for name in names])
 
 
 def _make_components(
