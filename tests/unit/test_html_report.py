@@ -124,6 +124,24 @@ class TestContent:
         assert sorted((abs(v.loading) for _, v in found.listed_loadings), reverse=True) == sizes[:5]
         assert len(found.loadings) == 19
 
+    def test_the_model_is_among_the_points_of_a_path(self):
+        path = sparsity_path(DATA.X, n_components=3, cardinalities=[3, 20])
+        fewer, here, more = collect(MODEL, DATA.X, path).path_points
+        assert [point["cardinality"] for point in (fewer, here, more)] == [[3] * 3, [8, 6, 5], [20] * 3]
+        assert [point["is_model"] for point in (fewer, here, more)] == [False, True, False]
+        assert more["share_of_pca"] == path.share_of_pca[1]
+        assert here["components"] == [list(named.items()) for named in MODEL.loadings()]
+
+    def test_anonymous_samples_are_numbered_in_another_order(self, tmp_path):
+        options = {"metadata": {"age": DATA.X[:, 0], "id": [f"p{i}" for i in range(60)]}, "anonymise": True}
+        assert "Not shown: <bdi>id</bdi>." in write_report(tmp_path, **options)
+        found = collect(**options).samples
+        assert found.sample_names == [f"sample {i}" for i in range(1, 61)]
+        assert (found.omitted_columns, [*found.metadata_columns]) == (("id",), ["age"])
+        assert not np.array_equal(found.row_indices, np.arange(60))
+        np.testing.assert_array_equal(found.scores, MODEL.transform(DATA.X)[found.row_indices])
+        np.testing.assert_array_equal(found.metadata_columns["age"].values, DATA.X[found.row_indices, 0])
+
     def test_warnings_of_the_fit_are_kept_even_in_a_file(self, tmp_path):
         solver = Solver("full", "largest_norm", local_search=False)
         with pytest.warns(UserWarning, match="did not|before it converged"):
