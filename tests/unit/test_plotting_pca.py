@@ -172,6 +172,8 @@ def test_lines_to_labels_cross_no_label_and_close_points_share_one():
     for axes in (plot_correlation_circle(fitted, cancer), plot_biplot(fitted, cancer)):
         assert find_illegible_texts(axes) == []
         labels = [(text, Text.get_window_extent(text)) for text in names_in(axes)]
+        variables = axes.transData.transform(np.vstack([share * tips_of(axes) for share in np.linspace(0.05, 1, 24)]))
+        assert not any(box.contains(*point) for _, box in labels for point in variables)
         for text, box in (each for each in labels if each[0].arrow_patch.get_visible()):
             start, end = axes.transData.transform(text.xy), (box.min + box.max) / 2
             line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
