@@ -9,11 +9,11 @@ the sphere it is the power method.
 
 from dataclasses import dataclass
 
+import matplotlib.pyplot as plt
 import numpy as np
 
 from gpower import maximize
 from gpower.feasible_sets import Sphere
-from gpower.plotting import plot_convergence
 from gpower.solvers.ascent import Trace
 
 
@@ -41,7 +41,9 @@ largest = np.linalg.eigvalsh(C)[-1]
 print(f"twice the value {2 * result.value:.9f}, largest eigenvalue {largest:.9f}")
 
 # %%
-plot_convergence(trace)
+_, axes = plt.subplots(figsize=(5, 3), layout="constrained")
+axes.semilogy(trace.gaps, "o-")
+axes.set(xlabel="iteration", ylabel="first-order gap")
 
 # %%
 # The paper's three examples are separate scripts: :download:`power_method.py <../../examples/power_method.py>`,

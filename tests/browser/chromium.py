@@ -20,11 +20,11 @@ ADVICE = (
     "no browser, so pages are not tested; to install one: apt-get install chromium (or set CHROMIUM to the program), "
     "pip install playwright"
 )
-_LOCATE_POINT = """([figure, source, x, y, i]) => {
-  const page = Bokeh.documents.at(-1), drawn = page.get_model_by_name(figure);
-  const data = page.get_model_by_name(source).data;
+_LOCATE_SAMPLE = """(i) => {
+  const page = Bokeh.documents.at(-1), drawn = page.get_model_by_name("figure-scores");
+  const { x, y } = page.get_model_by_name("samples").data;
   const view = Bokeh.index.get_by_id(drawn.id), box = view.canvas_view.el.getBoundingClientRect();
-  return [box.x + view.frame.x_scale.compute(data[x][i]), box.y + view.frame.y_scale.compute(data[y][i])];
+  return [box.x + view.frame.x_scale.compute(x[i]), box.y + view.frame.y_scale.compute(y[i])];
 }"""
 
 
@@ -42,6 +42,6 @@ def require_browser():
     pytest.skip(ADVICE, allow_module_level=True)
 
 
-def locate_point(page, i, figure="scores", source="samples", x="x", y="y"):
-    """Return the position of the i-th point of a figure on the screen."""
-    return page.evaluate(_LOCATE_POINT, [f"figure-{figure}", source, x, y, i])
+def locate_sample(page, i):
+    """Return the position of the i-th sample of the chart of scores on the screen."""
+    return page.evaluate(_LOCATE_SAMPLE, i)

@@ -30,7 +30,7 @@ def model(gpower, odd, tmp_path):
     return tmp_path / "model.npz"
 
 
-ALWAYS = {"loadings", "support", "scree", "overlap", "correlation_circle"}
+ALWAYS = {"loadings", "scree", "overlap", "correlation_circle"}
 OF_SAMPLES = {"outliers", "scores", "biplot", "pairs", "heatmap_1", "heatmap_2", "heatmap_3"}
 
 

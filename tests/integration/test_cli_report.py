@@ -86,6 +86,7 @@ def test_metadata_of_other_samples_are_matched_if_asked(gpower, files):
     (files / "samples.csv").write_text(foreign)
     given = ["report", "genes.csv", "-k", "6", "--metadata", "samples.csv"]
     assert gpower.succeed(*given, "--metadata-by-order").stderr == ""
+    assert "<title>Sparse principal components of genes.csv</title>" in page(files)
     assert '<section id="metadata"' in page(files)
 
 

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from gpower import GPower, GPowerCV, certify, compare, sparsity_path, stability_selection
 from gpower.baselines import Greedy
 from gpower.datasets import expression_cohort, load_pitprops
-from gpower.plotting import plot_cv, plot_loadings, plot_scores, plot_support
+from gpower.plotting import plot_cv, plot_loadings, plot_scores
 from gpower.validation.pipelines import UnwrappedModel
 
 rng = np.random.default_rng(0)
@@ -59,7 +59,6 @@ def test_a_certificate_is_that_of_the_model_on_its_own_input(pipeline):
 def test_pictures_have_the_names(pipeline):
     table, names = table_of_last_step(pipeline)
     used = {names[j] for j in np.flatnonzero(last_step(pipeline).components_.any(axis=0))}
-    assert {label.get_text() for label in plot_support(pipeline).get_xticklabels()} == used
     assert {text.get_text() for panel in plot_loadings(pipeline) for text in panel.get_yticklabels()} == used
     points = plot_scores(pipeline, FRAME).collections[0].get_offsets()
     np.testing.assert_allclose(points, (table - table.mean(axis=0)) @ last_step(pipeline).components_.T, atol=1e-9)
@@ -100,7 +99,7 @@ def test_objects_without_a_model_are_refused():
         plot_loadings(make_pipeline(StandardScaler()).fit(X))
     for nothing in (X, "model.npz", None):
         with pytest.raises(TypeError, match="is not a fitted model; pass one, such as"):
-            plot_support(nothing)
+            plot_loadings(nothing)
     with pytest.raises(ValueError, match="not fitted"):
         plot_loadings(GPower(1))
     with pytest.raises(TypeError, match=r"X is a Pipeline, not data; .*pipeline\[:-1\].transform\(X\)"):

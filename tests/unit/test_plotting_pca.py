@@ -3,14 +3,19 @@
 from itertools import combinations
 from types import SimpleNamespace
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.sparse as sp
+from matplotlib.collections import LineCollection
+from matplotlib.colors import to_rgb
+from matplotlib.text import Text
 from sklearn.datasets import load_breast_cancer, load_wine
 from tests.planted_data import make_planted_components
 
 from gpower import GPower
-from gpower.datasets import load_pitprops, load_planted_expression
+from gpower.datasets import load_planted_expression
 from gpower.plotting import (
     plot_biplot,
     plot_correlation_circle,
@@ -22,15 +27,7 @@ from gpower.plotting import (
     plot_pairs,
     plot_scores,
     plot_scree,
-    plot_support,
 )
-from gpower.plotting.labels import count_crossed_points
-from gpower.plotting.style import set_left_title
-
-pytest.importorskip("matplotlib")
-
-from matplotlib.collections import LineCollection
-from matplotlib.text import Text
 
 LONG = "a name of sixty characters, as those of pathways of genes are"[:60]
 
@@ -97,26 +94,21 @@ def sort_rows(A):
     return A[np.lexsort(A.T)]
 
 
-def test_nothing_leaves_the_circle_though_the_scores_are_correlated():
+@pytest.mark.parametrize("covariance", [None, "precomputed"])
+def test_the_circle_has_the_correlations_with_orthonormal_scores(covariance):
     rng = np.random.default_rng(0)
-    factor = rng.standard_normal((50, 1))
-    X = factor + 0.6 * rng.standard_normal((50, 6))  # both components have the same factor
-    model = GPower(2, cardinality=3, deflation="projection").fit(X)
-    scores = model.transform(X)
-    raw = np.corrcoef(X.T, scores.T)[:6, 6:]
+    X = rng.standard_normal((50, 1)) + 0.6 * rng.standard_normal((50, 7))  # both components have the same factor
+    A = X - X.mean(axis=0)
+    table = X if covariance is None else A.T @ A
+    model = GPower(2, cardinality=3, deflation="projection", covariance=covariance).fit(table)
+    raw = np.corrcoef(X.T, (A @ model.components_.T).T)[:7, 7:]
     assert np.max(np.sum(raw**2, axis=1)) > 1.5  # drawn as if uncorrelated they would be far outside
-    tips = tips_of(plot_correlation_circle(model, X))
-    assert len(tips) == 6
-    assert np.all(np.sum(tips**2, axis=1) <= 1 + 1e-12)
-
-
-def test_the_circle_has_the_correlations_with_orthonormal_scores(model, wine):
-    axes = plot_correlation_circle(model, wine.X, components=(1, 0))
-    A = ((wine.X - wine.X.mean()) / wine.X.std()).to_numpy()
     Q, _ = np.linalg.qr(A @ model.components_[[1, 0]].T)
     expected = A.T @ Q / np.linalg.norm(A, axis=0)[:, None]
-    used = model.components_[[1, 0]].any(axis=0)
+    used = model.components_.any(axis=0)
+    axes = plot_correlation_circle(model, table, components=(1, 0))
     np.testing.assert_allclose(sort_rows(abs(tips_of(axes))), sort_rows(abs(expected[used])), atol=1e-10)
+    assert set(list_names(axes)) == {f"x{j}" for j in np.flatnonzero(used)}
 
 
 def many():
@@ -133,13 +125,12 @@ def drawings(model, X, names, groups):
     yield "metadata", plot_metadata(model, X, metadata)
     yield "outliers", plot_outliers(model, X, samples)
     yield "loadings", plot_loadings(model, names)
-    yield "support", plot_support(model, names)
     yield "heatmap", plot_heatmap(model, X, metadata=metadata, feature_names=names)
     if len(model.components_) > 1:
         yield "circle", plot_correlation_circle(model, X, feature_names=names)
         yield "biplot", plot_biplot(model, X, color=groups, feature_names=names)
         yield "scores", plot_scores(model, X, color=groups, names=samples, ellipse=0.95)
-        yield "shades", plot_scores(model, X, color=np.arange(len(X)) / 3, shapes=groups)
+        yield "shades", plot_scores(model, X, color=np.arange(len(X)) / 3)
         yield "pairs", plot_pairs(model, X, color=groups)
 
 
@@ -175,18 +166,14 @@ def test_many_names_of_few_places_are_left_out_and_counted():
     assert find_illegible_texts(axes) == []
 
 
-def test_lines_to_labels_avoid_points():
-    boxes = np.array([[90, -5, 110, 5], [-110, -5, -90, 5], [-5, 90, 5, 110.0]])
-    points = np.array([[0, 0], [50, 2], [60, -2], [-50, 4], [150, 0], [2, 50.0]])
-    assert count_crossed_points(np.zeros(2), boxes, points, 3).tolist() == [2, 0, 1]
-
-
 def test_lines_to_labels_cross_no_label_and_close_points_share_one():
     cancer = load_breast_cancer(as_frame=True).data
     fitted = GPower(5, cardinality=6, scale=True).fit(cancer)
     for axes in (plot_correlation_circle(fitted, cancer), plot_biplot(fitted, cancer)):
         assert find_illegible_texts(axes) == []
         labels = [(text, Text.get_window_extent(text)) for text in names_in(axes)]
+        variables = axes.transData.transform(np.vstack([share * tips_of(axes) for share in np.linspace(0.05, 1, 24)]))
+        assert not any(box.contains(*point) for _, box in labels for point in variables)
         for text, box in (each for each in labels if each[0].arrow_patch.get_visible()):
             start, end = axes.transData.transform(text.xy), (box.min + box.max) / 2
             line = start + np.linspace(0, 1, 200)[:, None] * (end - start)
@@ -207,26 +194,32 @@ def test_about_a_dozen_of_samples_and_variables_are_named(model, wine):
     assert 8 <= len(list_names(scores)) <= 12
 
 
-def test_colours_of_groups_do_not_depend_on_the_order_of_the_rows(model, wine):
-    stages = np.array(["III", "I", "stage 10", "stage 2"])[np.arange(178) % 4]
-
-    def list_legend(rows):
-        axes = plot_scores(model, wine.X.iloc[rows], color=stages[rows])
-        legend = axes.get_legend()
-        colours = [handle.get_color() for handle in legend.legend_handles]
-        return [*zip((text.get_text() for text in legend.get_texts()), colours, strict=True)]
-
-    assert [name for name, _ in list_legend(np.arange(178))] == ["I", "III", "stage 2", "stage 10"]
-    assert list_legend(np.arange(178)) == list_legend(np.arange(177, -1, -1))
+def list_legend(axes):
+    return [text.get_text() for text in axes.get_legend().get_texts()]
 
 
-def test_a_covariance_is_drawn_in_the_circle():
-    pitprops = load_pitprops()
-    model = GPower(2, cardinality=[7, 4], covariance="precomputed").fit(pitprops.correlation)
-    axes = plot_correlation_circle(model, pitprops.correlation, feature_names=pitprops.feature_names)
-    assert set(list_names(axes)) >= {"topdiam", "length", "moist", "testsg"}
-    assert np.all(np.linalg.norm(tips_of(axes), axis=1) <= 1)
-    assert find_illegible_texts(axes) == []
+def test_points_are_the_scores_of_the_components(model, wine):
+    _, mine = plt.subplots()
+    axes = plot_scores(model, wine.X, components=(2, 0), axes=mine)
+    assert axes is mine
+    np.testing.assert_array_equal(axes.collections[0].get_offsets(), model.transform(wine.X)[:, [2, 0]])
+    assert axes.get_xlabel() == f"Component 3 · {100 * model.explained_variance_ratio_[2]:.3g} % of variance"
+    assert axes.get_legend() is None
+    sparse = GPower(2, cardinality=5).fit(sp.csr_array(wine.X))
+    offsets = plot_scores(sparse, sp.csr_array(wine.X)).collections[0].get_offsets()
+    np.testing.assert_allclose(offsets, sparse.transform(wine.X.to_numpy()), rtol=1e-8)
+
+
+def test_groups_differ_in_colour_and_marker_and_are_sorted(model, wine):
+    stages = np.array(["III", "I", "stage 10", "stage 2"])
+    axes = plot_scores(model, wine.X, color=stages[np.arange(178) % 4])
+    for i, points in zip((1, 0, 3, 2), axes.collections, strict=True):
+        np.testing.assert_array_equal(points.get_offsets(), model.transform(wine.X)[i::4, :2])
+    assert list_legend(axes) == ["I", "III", "stage 2", "stage 10"]
+    assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 4
+    assert len({points.get_paths()[0].vertices.tobytes() for points in axes.collections}) == 4
+    colours = [tuple(points.get_facecolor()[0][:3]) for points in axes.collections]
+    assert [to_rgb(handle.get_color()) for handle in axes.get_legend().legend_handles] == colours
 
 
 def test_arrows_are_the_loadings_at_a_common_scale(model, wine):
@@ -245,7 +238,7 @@ def test_measured_labels_are_shades_and_unknown_ones_hollow(model, wine):
     assert len(hollow.get_offsets()) == 3
     np.testing.assert_array_equal(shaded.get_array(), values[3:])
     assert len(axes.figure.axes) == 2  # with the colour bar
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == ["not known"]
+    assert list_legend(axes) == ["not known"]
     assert axes.figure.axes[1].get_ylabel() == "value"
     for labels in (wine.X["alcohol"], {"alcohol": values}):
         assert plot_scores(model, wine.X, color=labels).figure.axes[1].get_ylabel() == "alcohol"
@@ -255,7 +248,7 @@ def test_values_with_an_index_are_matched_by_name(model, wine):
     X = wine.X.set_axis([f"w{i}" for i in range(178)])
     X_like = pd.Series(wine.classes, index=X.index)
     for draw in (
-        lambda values: plot_scores(model, X, color=values, shapes=values),
+        lambda values: plot_scores(model, X, color=values),
         lambda values: plot_scores(model, X, color={"class": values}),
         lambda values: plot_biplot(model, X, color=values),
         lambda values: np.ravel(plot_pairs(model, X, color=values))[4],
@@ -268,28 +261,17 @@ def test_values_with_an_index_are_matched_by_name(model, wine):
         assert [text.get_text() for text in straight.texts] == [text.get_text() for text in shuffled.texts]
         with pytest.raises(ValueError, match=r"by the index, 178 of 178 samples have no row \(w0, w1, w2, …\)"):
             draw(X_like.rename("foreign {}".format))
-    with pytest.raises(ValueError, match=r"^shapes: the index names the rows \(w0, w1, w2, …\), but X has no sample"):
-        plot_scores(model, wine.X, shapes=X_like)
+    with pytest.raises(ValueError, match=r"^color: the index names the rows \(w0, w1, w2, …\), but X has no sample"):
+        plot_scores(model, wine.X, color=X_like)
 
 
-def test_colours_and_shapes_are_two_groupings(model, wine):
-    batch = ["_first", "$second$"] * (len(wine.X) // 2)
-    axes = plot_scores(model, wine.X, color=wine.classes, shapes=batch)
-    assert len(axes.collections) == 6
-    assert sum(len(points.get_offsets()) for points in axes.collections) == len(wine.X)
-    assert len({tuple(points.get_facecolor()[0]) for points in axes.collections}) == 3
-    words = [text.get_text() for text in axes.get_legend().get_texts()]
-    assert words == ["class_0", "class_1", "class_2", r"\$second\$", "_first"]
-    named = plot_scores(model, wine.X, color=pd.Series(wine.classes, name="cultivar"))
-    assert named.get_legend().get_texts()[0].get_text() == "cultivar"
-    numbered = plot_scores(model, wine.X, color=np.arange(len(wine.X)) % 3 + 1.0)
-    assert [text.get_text() for text in numbered.get_legend().get_texts()] == ["1", "2", "3"]
-
-
-def test_a_title_is_above_a_note(model, wine):
-    axes = plot_scores(model, wine.X, color=wine.classes, ellipse=0.95)
-    set_left_title(axes, LONG)
-    assert find_illegible_texts(axes) == []
+def test_legends_have_any_name_and_the_title_of_a_column(model, wine):
+    for color, legend in (
+        (["_first", "$second$"] * 89, [r"\$second\$", "_first"]),
+        (pd.Series(wine.classes, name="cultivar"), ["cultivar", "class_0", "class_1", "class_2"]),
+        (np.arange(178) % 3 + 1.0, ["1", "2", "3"]),
+    ):
+        assert list_legend(plot_scores(model, wine.X, color=color)) == legend
 
 
 def test_an_ellipse_covers_its_share():
@@ -434,9 +416,16 @@ EMPTY = SimpleNamespace(components_=np.zeros((1, 13)), explained_variance_ratio_
         (lambda model, X: plot_heatmap(EMPTY, X, 1), "component=1: the model has 1, counted from 0"),
         (lambda model, X: plot_outliers(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
         (lambda model, X: plot_scores(model, X, names=["one"]), "names has 1 entries, but X has 178 samples"),
-        (lambda model, X: plot_scores(model, X, shapes=np.arange(178)), "178 different values, too many .* at most 8"),
         (lambda model, X: plot_scores(model, X, color={"a": X, "b": X}), "color has 2 columns; a figure shows one"),
         (lambda model, X: plot_pairs(GPower(1, cardinality=2).fit(X), X), "Pairs need two components"),
+        (lambda model, X: plot_scores(GPower(1, cardinality=2).fit(X), X), "fit one with n_components=2 or more"),
+        (lambda model, X: plot_scores(model, X, axes=[None, None]), "axes has 2 entries, but this figure has one"),
+        (lambda model, X: plot_scores(model, X, color=["a", "b"]), "color has 2 entries, but X has 178 samples"),
+        (lambda model, X: plot_scores(model, X, color=X.index.map("p{}".format)), "too many to .*: give at most 24"),
+        *(
+            (lambda model, X, pair=pair: plot_scores(model, X, pair), "give two different ones of the model's 4")
+            for pair in [(0, 0), (0, 4), (-1, 0), (0, 1, 2)]
+        ),
     ],
 )
 def test_components_names_and_labels_that_do_not_fit_are_refused(model, wine, draw, message):

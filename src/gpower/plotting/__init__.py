@@ -4,7 +4,6 @@
 
 from gpower.plotting.bars import *
 from gpower.plotting.biplot import *
-from gpower.plotting.convergence import *
 from gpower.plotting.heatmaps import *
 from gpower.plotting.paths import *
 from gpower.plotting.save import *

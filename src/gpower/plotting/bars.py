@@ -26,8 +26,6 @@ __all__ = ["plot_comparison", "plot_enrichment", "plot_loadings", "plot_stabilit
 MAX_PANELS_PER_ROW = 3
 #: Width of the bars of a panel, of the narrowest column of names, and of a figure with more than one panel per row.
 BARS_WIDTH_INCHES, MIN_NAME_WIDTH_INCHES, MAX_WIDTH_INCHES = 2.6, 0.8, 10.5
-#: Largest number of intervals between the ticks below the bars, and their smallest width, so that labels stay apart.
-MAX_TICK_INTERVALS, MIN_TICK_INTERVAL_INCHES = 5, 0.45
 #: Smallest number of bars for which a panel has space, so that a single bar does not fill it.
 MIN_BAR_SLOTS = 2
 #: Largest share of the selected variables that chance may have selected where they are drawn as reliable.
@@ -261,7 +259,7 @@ def _draw_bar_panels(
         bar_style = {part: table[j, indices].tolist() for part, table in colours.items()}
         _draw_bars(panel, values[j, indices], [names[i] for i in indices], slots[j // n_wide], **bar_style)
         if not len(indices):
-            style.write_centred_text(panel, "no active variable")
+            style.write_panel_note(panel, 0.5, 0.5, "no active variable", ha="center")
         elif len(indices) < len(orders[j]):
             note = f"the {len(indices)} largest of {len(orders[j])}"
             style.write_panel_note(panel, 0.98, 0.02, note, fontsize=7.5, backgroundcolor="white")
@@ -275,8 +273,6 @@ def _draw_bars(axes: Panel, values: Array, names: list[str], n_slots: int, **bar
     axes.set_yticks(positions, names, fontsize=style.SMALL_FONT_SIZE)
     axes.set_ylim(n_slots - 0.4, -0.6)
     axes.tick_params(axis="x", labelsize=style.SMALL_FONT_SIZE)
-    n_fitting = int(axes.get_window_extent().width / axes.figure.dpi / MIN_TICK_INTERVAL_INCHES)
-    axes.locator_params(axis="x", nbins=min(max(n_fitting, 1), MAX_TICK_INTERVALS))
     axes.tick_params(axis="y", length=0)
     axes.xaxis.grid(True, color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)

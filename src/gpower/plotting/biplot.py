@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from gpower._utils.arrays import Array, to_host, to_numpy
 from gpower.estimators.base import SparsePCAEstimator
@@ -79,8 +79,6 @@ def plot_biplot(
     shown = used[:max_variables]
     line_scale = _compute_line_scale(scores, loadings[shown])
     tips = line_scale * loadings[shown]
-    colours = [style.BLACK] * shown.size
-    blocked = _draw_variable_lines(panel, tips, colours)
     points = np.vstack([scores, tips, [[0.0, 0.0]]])
     margin = 0.12 * np.where(np.ptp(points, axis=0) > 0, np.ptp(points, axis=0), 1.0)  # for names
     (left, bottom), (right, top) = points.min(axis=0) - margin, points.max(axis=0) + margin
@@ -89,8 +87,7 @@ def plot_biplot(
     selection = f"; the {shown.size} largest of {used.size} variables" if shown.size < used.size else ""
     style.write_panel_note(panel, 0.01, 0.01, f"lines: loadings × {line_scale:.3g}{selection}", fontsize=7, ha="left")
     samples.draw_legends(panel)
-    order = np.arange(shown.size)
-    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked, avoided=scores)
+    _draw_variables(panel, tips, [names[i] for i in shown], np.arange(shown.size), [style.BLACK] * shown.size, scores)
     return panel
 
 
@@ -101,16 +98,20 @@ def _compute_line_scale(scores: Array, loadings: Array) -> float:
     return float(min(ratios, default=1.0))
 
 
-def _draw_variable_lines(axes: Panel, tips: Array, colours: Sequence[str]) -> Array:
-    """Draw a line from the origin to each tip, which has a dot, and return points on the lines, (24 · n_tips, 2).
+def _draw_variables(
+    axes: Panel, tips: Array, names: Sequence[str], order: NDArray[np.intp], colours: Sequence[str], scores: Array
+) -> None:
+    """Draw a line from the origin to each tip, which has a dot, and name the first tips of an order.
 
-    Dots stay distinct where the heads of arrows would hide each other: variables of one component lie on an axis.
+    Dots stay distinct where the heads of arrows would hide each other: variables of one component lie on an axis. Names
+    avoid the lines and the `scores`, (n_samples, 2).
     """
     from matplotlib.collections import LineCollection
 
     axes.add_collection(LineCollection([[(0, 0), tuple(tip)] for tip in tips], colors=colours, linewidths=0.8))
     axes.scatter(tips[:, 0], tips[:, 1], s=16, c=colours, edgecolors="white", linewidths=0.5, zorder=3)
-    return np.vstack([share * tips for share in np.linspace(0.05, 1, 24)])
+    obstacles = np.vstack([scores, *(share * tips for share in np.linspace(0.05, 1, 24))])
+    name_points(axes, tips, names, order, colours=colours, obstacles=obstacles)
 
 
 def plot_correlation_circle(
@@ -176,7 +177,6 @@ def plot_correlation_circle(
     panel.set(xlim=(-1.3, 1.3), ylim=(-1.3, 1.3), aspect="equal")
     tips = correlations[shown]
     colours = [get_group_colour(owner) for owner in np.abs(loadings[shown]).argmax(axis=1)]
-    blocked = _draw_variable_lines(panel, tips, colours)
     first, second = (j + 1 for j in pair)
     style.label_axes(panel, f"Component {first}", f"Component {second}, the part uncorrelated with component {first}")
     for owner, axis in enumerate((panel.xaxis, panel.yaxis)):
@@ -187,7 +187,7 @@ def plot_correlation_circle(
     selection = f"the {n_shown} nearest to the circle, of {n_used}" if n_shown < n_used else f"all {n_used}"
     style.set_left_title(panel, f"Correlations of {selection} variables in use")
     order = rank_nonzero_by_size(np.abs(loadings[shown]).max(axis=1))
-    name_points(panel, tips, [names[i] for i in shown], order, colours=colours, blocked=blocked)
+    _draw_variables(panel, tips, [names[i] for i in shown], order, colours, np.empty((0, 2)))
     return panel
 
 

@@ -1,4 +1,4 @@
-"""Plot heat maps: loadings, variables shared by components, association with metadata, and values of samples."""
+"""Plot heat maps: variables shared by components, association with metadata, and values of samples."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gpower._utils.arrays import Array, to_host, to_numpy
-from gpower._utils.text import format_names, format_percent
+from gpower._utils.text import format_names
 from gpower.analysis.association import Metadata, MetadataColumn, align_metadata, associate, parse_metadata
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.outliers import check_probability_level
@@ -20,7 +20,7 @@ from gpower.plotting.sample_groups import COLOUR_MAP, HEADING_STYLE, LegendEntry
 from gpower.plotting.style import AxesLike, Panel, Panels, StyleKwargs
 from gpower.validation.pipelines import UnwrappedModel
 
-__all__ = ["plot_heatmap", "plot_metadata", "plot_overlap", "plot_support"]
+__all__ = ["plot_heatmap", "plot_metadata", "plot_overlap"]
 
 #: Standard deviations from the mean at which the colours of `plot_heatmap` end.
 MAX_DEVIATION = 2.5
@@ -34,68 +34,6 @@ STRENGTH_SCALES = {
     "Kruskal–Wallis": ("correlation ratio η (groups)", "Purples", 0.0),
     "χ²": ("Cramér's V (groups)", "Greens", 0.0),
 }
-
-
-def plot_support(
-    model: FittedModel, feature_names: Sequence[str] | None = None, axes: AxesLike = None, *, max_variables: int = 40
-) -> Panel:
-    """Plot the loadings of all variables in use as a heat map of components × variables.
-
-    Variables are sorted by the component in which their loading is largest, and then by that loading. Positive loadings
-    are red, negative ones blue with a minus sign; grey variables are not used by the component.
-
-    Parameters
-    ----------
-    model : GPower
-        Fitted model, or any object with `components_` and `explained_variance_ratio_`, or a pipeline that has one.
-    feature_names : sequence of str, optional
-        Names of all variables; by default those the model was fitted with, or x0, x1, ….
-    axes : matplotlib Axes, optional
-        Axes to draw on; by default those of a new figure.
-    max_variables : int, default 40
-        Maximum number of variables drawn, those with the largest loadings; the title gives the total number.
-
-    Returns
-    -------
-    matplotlib Axes
-
-    Examples
-    --------
-    >>> from gpower import GPower
-    >>> from gpower.datasets import load_pitprops
-    >>> from gpower.plotting import plot_support
-    >>> pitprops = load_pitprops()
-    >>> model = GPower(2, cardinality=4, covariance="precomputed").fit(pitprops.correlation)
-    >>> axes = plot_support(model, pitprops.feature_names)
-    >>> [label.get_text() for label in axes.get_xticklabels()][:4]
-    ['length', 'topdiam', 'bowdist', 'whorls']
-    """
-    model = UnwrappedModel.unwrap_fitted(model).model
-    components = to_numpy(model.components_)
-    names = style.resolve_variable_names(model, feature_names, components.shape[1])
-    used = rank_nonzero_by_size(np.abs(components).max(axis=0, initial=0))
-    shown = used[:max_variables]
-    sizes = np.abs(components[:, shown])
-    shown = shown[np.lexsort((-sizes.max(axis=0, initial=0), sizes.argmax(axis=0)))]
-    name_width = max(0.7, style.estimate_label_width(names[i] for i in shown))
-    panel = style.get_single_panel(axes, 2.6 + 0.21 * max(len(shown), 8), 1.2 + name_width + 0.32 * len(components))
-    selection = f", the {len(shown)} with the largest loadings" if len(shown) < len(used) else ""
-    if not shown.size:
-        style.write_centred_text(panel, "no active variable")
-        return panel
-    loadings = components[:, shown]
-    largest = float(np.abs(loadings).max())
-    shares = map(format_percent, model.explained_variance_ratio_)
-    row_labels = [f"Component {j}, {share}" for j, share in enumerate(shares, 1)]
-    scale = {"cmap": style.SIGNED_COLOUR_MAP, "vmin": -largest, "vmax": largest}
-    used_loadings = np.ma.masked_equal(loadings, 0)
-    cells = style.draw_cells(panel, used_loadings, row_labels, [names[i] for i in shown], **scale)
-    panel.tick_params(axis="x", rotation=90)
-    for row, column in zip(*np.nonzero(loadings < 0), strict=True):
-        style.write_in_cell(panel, row, column, "−", is_dark=abs(loadings[row, column]) > 0.6 * largest)
-    style.draw_colour_bar(panel, cells, "loading; grey: not used")
-    style.set_left_title(panel, f"{len(used)} of {components.shape[1]} variables used{selection}")
-    return panel
 
 
 def plot_overlap(model: FittedModel, axes: AxesLike = None) -> Panel:

@@ -1,4 +1,4 @@
-"""Place labels next to points: inside the panel, without overlap, and covering as few points as possible."""
+"""Place labels next to points: inside the panel, without overlap, and covering as few other points as possible."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ N_LABEL_DIRECTIONS, LABEL_DISTANCES_PT = 16, (4.0, 10.0, 18.0, 30.0, 46.0, 70.0)
 #: Horizontal and vertical margin around a label: text is a little larger at other resolutions.
 LABEL_MARGIN_PT = np.array([1.5, 0.75])
 #: Cost of covering a point, as an additional distance.
-COVERED_POINT_COST_PT = 8
-#: Cost of a point that the line from a label to its own point crosses, and the distance within which it does.
-CROSSED_POINT_COST_PT, CROSSED_POINT_RADIUS_PT = 6, 2.5
+COVERED_POINT_COST_PT = 20
 #: Cost of a label that the line from another label to its point crosses: more than any distance.
 CROSSED_LABEL_COST_PT = 100
 #: Number of points at which a line between a label and its point is compared with others.
 N_LEADER_POINTS = 32
 #: Distance within which points share a label, below each other, because their dots overlap.
 SHARED_LABEL_RADIUS_PT = 4.0
-#: Space kept free around blocked points, such as the tips of lines.
+#: Space kept free around points that no label may cover.
 POINT_CLEARANCE_PT = 2.0
 #: Largest number of points that a figure names.
 MAX_NAMES = 12
@@ -40,8 +38,7 @@ def name_points(
     order: NDArray[np.intp],
     *,
     colours: Sequence[str] | None = None,
-    blocked: Array | None = None,
-    avoided: Array | None = None,
+    obstacles: Array | None = None,
 ) -> None:
     """Write the names of the first `MAX_NAMES` points of an order, and in a corner how many points have no name.
 
@@ -60,10 +57,9 @@ def name_points(
         Indices of the points to name; those whose name does not fit are counted with those beyond the first ones.
     colours : sequence of str, optional
         Colours of all names; by default grey.
-    blocked : ndarray of shape (n_blocked, 2), optional
-        Points that no label may cover; by default the named ones.
-    avoided : ndarray of shape (n_avoided, 2), optional
-        Points that a label, and the line to it, should not cover if possible; by default all points.
+    obstacles : ndarray of shape (n_obstacles, 2), optional
+        Points that a label should not cover if possible; it then covers none of `points`. By default these are the
+        obstacles, and a label covers none of the named ones.
     """
     from matplotlib.patheffects import withStroke
     from matplotlib.text import Text
@@ -74,8 +70,11 @@ def name_points(
     corner = write_panel_note(axes, 0.99, 0.01, f"{len(order)} more not named", fontsize=7)
     axes.figure.canvas.figure.draw_without_rendering()
     occupied = [np.array(text.get_window_extent().extents) for text in axes.texts if text.get_text()]
-    places = (points, points[named] if blocked is None else blocked, points if avoided is None else avoided)
-    positions, blocked, avoided = map(axes.transData.transform, places)  # in pixels
+    positions = axes.transData.transform(points)  # in pixels
+    if obstacles is None:
+        blocked, avoided = positions[named], positions
+    else:
+        blocked, avoided = positions, axes.transData.transform(obstacles)
     panel = axes.get_window_extent().extents + np.array([1, 1, -1, -1])
     pixels = axes.figure.dpi / 72  # per typographic point
     style: StyleKwargs = {"textcoords": "offset points", "ha": "center", "va": "center", "fontsize": SMALL_FONT_SIZE}
@@ -83,38 +82,30 @@ def name_points(
     n_unnamed = len(order) - len(named)
     for stack in _stack_close_points(named, positions, SHARED_LABEL_RADIUS_PT * pixels, colours):
         i = stack[0]
-        colour = "0.25" if colours is None else colours[i]
-        text = axes.annotate("", tuple(points[i]), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
+        colour, label = "0.25" if colours is None else colours[i], "\n".join(names[j] for j in stack)
+        text = axes.annotate(label, tuple(points[i]), (0, 0), color=colour, arrowprops=LEADER_LINE_STYLE, **style)
         text.set_in_layout(False)
-        while stack:
-            text.set_text("\n".join(names[j] for j in stack))
-            size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
-            boxes, cost = _generate_label_boxes(positions[i], size, panel, pixels)
-            is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
-            is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
-            for other in occupied:
-                is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
-            if is_free.any():
-                break
-            stack.pop()
-            n_unnamed += 1
-        if not stack:
-            text.remove()
-            continue
-        cost = cost + COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
-        cost += CROSSED_POINT_COST_PT * count_crossed_points(
-            positions[i], boxes, avoided, CROSSED_POINT_RADIUS_PT * pixels
-        )
-        offsets = (boxes[:, :2] + boxes[:, 2:]) / 2 - positions[i]
+        size = np.array(Text.get_window_extent(text).size) + 2 * LABEL_MARGIN_PT * pixels
+        offsets, cost = _generate_label_offsets(positions[i] - (panel[:2] + panel[2:]) / 2, size, pixels)
+        middles = positions[i] + offsets
+        boxes = np.hstack([middles - size / 2, middles + size / 2])  # left, bottom, right, top
         lines = positions[i] + np.linspace(0, 1, N_LEADER_POINTS)[:, None] * offsets[:, None]  # (n_boxes, n_points, 2)
+        is_free = _count_points_in_boxes(boxes, blocked, POINT_CLEARANCE_PT * pixels) == 0
+        is_free &= np.all((boxes[:, :2] >= panel[:2]) & (boxes[:, 2:] <= panel[2:]), axis=1)
         for other in occupied:
+            is_free &= np.any((boxes[:, :2] >= other[2:]) | (boxes[:, 2:] <= other[:2]), axis=1)
             is_crossed = np.any(np.all((lines > other[:2]) & (lines < other[2:]), axis=2), axis=1)
             cost += CROSSED_LABEL_COST_PT * is_crossed
+        if not is_free.any():
+            text.remove()
+            n_unnamed += len(stack)
+            continue
+        cost += COVERED_POINT_COST_PT * _count_points_in_boxes(boxes, avoided)
         best = int(np.argmin(np.where(is_free, cost, np.inf)))
         occupied.append(boxes[best])
         text.set_position(tuple(offsets[best] / pixels))
         if np.max(np.abs(offsets[best]) - size / 2) > MIN_LEADER_LINE_PT * pixels:
-            blocked = np.vstack([blocked, lines[best, N_LEADER_POINTS // 5 :]])
+            avoided = np.vstack([avoided, lines[best]])
         elif text.arrow_patch is not None:
             text.arrow_patch.set_visible(False)
     corner.set_text(f"{n_unnamed} more not named" if n_unnamed else "")
@@ -142,28 +133,14 @@ def _count_points_in_boxes(boxes: Array, points: Array, margin: float = 0.0) -> 
     return np.count_nonzero(np.all((points > low) & (points < high), axis=2), axis=1)
 
 
-def count_crossed_points(point: Array, boxes: Array, points: Array, radius: float) -> Array:
-    """Return for each box the number of points within a radius of a line from the point to its middle, (n_boxes,).
+def _generate_label_offsets(outward: Array, size: Array, pixels_per_point: float) -> tuple[Array, Array]:
+    """Return offsets in pixels from a point to the middle of its label, (n_offsets, 2), and the cost of each.
 
-    Those within the radius of the point itself do not count, because the line cannot avoid them.
+    The cost is the distance in typographic points, plus up to 2 for directions that differ from `outward`.
     """
-    others = points[np.linalg.norm(points - point, axis=1) > radius] - point
-    lines = (boxes[:, :2] + boxes[:, 2:]) / 2 - point
-    shares = (lines @ others.T / np.maximum(np.sum(lines**2, axis=1), np.finfo(float).tiny)[:, None]).clip(0, 1)
-    distance = np.linalg.norm(others - shares[:, :, None] * lines[:, None], axis=2)  # (n_boxes, n_others)
-    return np.count_nonzero(distance < radius, axis=1)
-
-
-def _generate_label_boxes(point: Array, size: Array, panel: Array, pixels_per_point: float) -> tuple[Array, Array]:
-    """Return boxes (left, bottom, right, top) around a point in pixels, (n_boxes, 4), and the cost of each.
-
-    The cost is the distance in typographic points, plus up to 2 for directions towards the middle of the panel.
-    """
-    outward = np.arctan2(*(point - (panel[:2] + panel[2:]) / 2)[::-1])
-    angles = outward + np.pi * np.array([0, *(s * i / 8 for i in range(1, 8) for s in (1, -1)), 1])
+    angles = np.arctan2(*outward[::-1]) + np.pi * np.array([0, *(s * i / 8 for i in range(1, 8) for s in (1, -1)), 1])
     directions = np.column_stack([np.cos(angles), np.sin(angles)])
     distance = np.repeat(LABEL_DISTANCES_PT, N_LABEL_DIRECTIONS)
-    offset = np.tile(directions, (len(LABEL_DISTANCES_PT), 1)) * (pixels_per_point * distance[:, None] + size / 2)
-    middle = point + offset
+    directions = np.tile(directions, (len(LABEL_DISTANCES_PT), 1))
     direction_cost = np.tile(np.linspace(0, 2, N_LABEL_DIRECTIONS), len(LABEL_DISTANCES_PT))
-    return np.hstack([middle - size / 2, middle + size / 2]), distance + direction_cost
+    return directions * (pixels_per_point * distance[:, None] + size / 2), distance + direction_cost

@@ -35,7 +35,6 @@ def plot_scores(
     color: Labels = None,
     axes: AxesLike = None,
     *,
-    shapes: Labels = None,
     names: Sequence[str] | None = None,
     ellipse: float | None = None,
 ) -> Panel:
@@ -59,8 +58,6 @@ def plot_scores(
         The title of the legend is the name of a column of a frame, or that of a mapping.
     axes : matplotlib Axes, optional
         Axes to draw on; by default those of a new figure.
-    shapes : sequence, or mapping of one name to a sequence, optional
-        Second grouping, as `color`, shown by markers, with at most 8 different values; colours show `color`.
     names : sequence of str, optional
         Names of the samples, written next to the 12 farthest from the mean.
     ellipse : float, optional
@@ -85,7 +82,7 @@ def plot_scores(
     model = unwrapped.model
     pair = check_component_pair(components, len(model.explained_variance_ratio_))
     scores = unwrapped.compute_scores(X)[:, pair]
-    samples = SampleAppearance.from_labels(X, len(scores), color, shapes)
+    samples = SampleAppearance.from_labels(X, len(scores), color)
     panel = style.get_single_panel(axes, 5.6 + samples.legend_width, 4.2)
     draw_scores(panel, scores, samples, ellipse)
     style.label_axes(panel, *(format_component_label(model, j) for j in pair))
@@ -102,7 +99,7 @@ def draw_scores(panel: Panel, scores: Array, appearance: SampleAppearance, ellip
     appearance.draw_points(panel, scores)
     notes = []
     if ellipse is not None:
-        groups = list((appearance.colour_groups or {"": np.arange(len(scores))}).values())
+        groups = list((appearance.groups or {"": np.arange(len(scores))}).values())
         for i, members in enumerate(groups):
             if members.size >= MIN_ELLIPSE_SAMPLES:
                 _draw_group_ellipse(panel, scores[members], check_probability_level(ellipse), get_group_colour(i))
@@ -201,9 +198,8 @@ def plot_pairs(
 
 def _draw_score_histogram(axes: Panel, scores: Array, appearance: SampleAppearance) -> None:
     """Draw a histogram of the scores for each group."""
-    edges = np.histogram_bin_edges(scores, bins="auto" if np.ptp(scores) > 0 else 1)[:61]
-    bins = (edges if edges.size <= 60 else np.linspace(scores.min(), scores.max(), 41)).tolist()
-    groups = appearance.colour_groups or {"": np.arange(len(scores))}
+    bins = np.histogram_bin_edges(scores, min(40, 1 + int(np.sqrt(len(scores))))).tolist()
+    groups = appearance.groups or {"": np.arange(len(scores))}
     for i, members in enumerate(groups.values()):
         colour = get_group_colour(i)
         axes.hist(scores[members], bins=bins, histtype="stepfilled", alpha=0.35, color=colour, edgecolor=colour)

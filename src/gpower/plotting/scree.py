@@ -69,17 +69,24 @@ def plot_scree(
     >>> [text.get_text() for text in axes.get_legend().get_texts()]
     ['sparse components', 'sparse, cumulative', 'PCA', 'PCA, cumulative']
     """
-    shares = 100 * np.asarray(model.explained_variance_ratio_, float)
+    return draw_scree(model, None if X is None else compute_pca_shares(model, X), axes, test)
+
+
+def draw_scree(
+    model: SparsePCAEstimator, pca_shares: Array | None, axes: AxesLike = None, test: ComponentTest | None = None
+) -> Panel:
+    """Draw the scree plot of a model, with PCA components that explain these shares of the variance."""
+    shares = np.asarray(model.explained_variance_ratio_, float)
     positions = np.arange(1, shares.size + 1)
     panel = style.get_single_panel(axes, max(5.0, 2.4 + 0.45 * shares.size), 3.8)
     curves = [("sparse", shares, SPARSE_STYLE)]
-    if X is not None:
-        curves.append(("PCA", 100 * compute_pca_shares(model, X), PCA_STYLE))
+    if pca_shares is not None:
+        curves.append(("PCA", pca_shares, PCA_STYLE))
     for label, values, curve_style in curves:
-        panel.plot(positions, values, **curve_style)
+        panel.plot(positions, 100 * values, **curve_style)
         if shares.size > 1:
             cumulative_style = curve_style | {"linestyle": "--", "linewidth": 0.9, "markersize": 2.5}
-            panel.plot(positions, np.cumsum(values), **cumulative_style | {"label": f"{label}, cumulative"})
+            panel.plot(positions, 100 * np.cumsum(values), **cumulative_style | {"label": f"{label}, cumulative"})
     _finish_scree_panel(panel, shares.size, test)
     return panel
 

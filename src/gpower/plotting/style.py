@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,18 +48,6 @@ def get_curve_style(i: int) -> StyleKwargs:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
 
 
-def resolve_variable_names(source: object, given_names: Sequence[str] | None, n_features: int) -> Sequence[str]:
-    """Return an escaped name for each variable: the given names, those of the data, or x0, x1, …."""
-    names = given_names
-    for attribute in ("feature_names_in_", "feature_names"):
-        names = getattr(source, attribute, None) if names is None else names
-    if names is None:
-        return NumberedNames(n_features)
-    if len(names) != n_features:
-        raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
-    return [escape_label(name) for name in names]
-
-
 def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
     r"""Return a name as one line of text in which matplotlib finds no mathematics between dollar signs.
 
@@ -72,6 +60,23 @@ def escape_label(name: object, max_length: int = MAX_NAME_LENGTH) -> str:
     """
     line = "".join(c if c.isprintable() else "↵" if c == "\n" else " " for c in str(name))
     return (line if len(line) <= max_length else line[: max_length - 1] + "…").replace("$", r"\$")
+
+
+def resolve_variable_names(
+    source: object,
+    given_names: Sequence[str] | None,
+    n_features: int,
+    make_text: Callable[[object], str] = escape_label,
+) -> Sequence[str]:
+    """Return a name for each variable: the given names, those of the data, or x0, x1, …; escaped by default."""
+    names = given_names
+    for attribute in ("feature_names_in_", "feature_names"):
+        names = getattr(source, attribute, None) if names is None else names
+    if names is None:
+        return NumberedNames(n_features)
+    if len(names) != n_features:
+        raise ValueError(f"feature_names has {len(names)} entries, but the model has {n_features} variables.")
+    return [*map(make_text, names)]
 
 
 def estimate_label_width(names: Iterable[str]) -> float:
@@ -119,45 +124,29 @@ def label_axes(axes: Panel, xlabel: str, ylabel: str) -> None:
 
 
 def set_left_title(axes: Panel, title: str) -> None:
-    """Set a title at the left edge, above a note that is written over the panel."""
-    notes = (text for text in axes.texts if text.get_transform() == axes.transAxes and text.get_position()[1] > 1)
-    n_lines = max((1 + note.get_text().count("\n") for note in notes), default=0)
-    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left", pad=5 + 11 * n_lines if n_lines else None)
+    """Set a title at the left edge."""
+    axes.set_title(title, fontsize=TITLE_FONT_SIZE, loc="left")
 
 
 def set_cardinality_axis(axes: Panel, cardinality: Array, label: str) -> None:
-    """Make the horizontal axis logarithmic for these counts, with plain numbers as tick labels."""
+    """Make the horizontal axis logarithmic for these counts, with round plain numbers as tick labels.
+
+    The more decades the counts span, the fewer ticks per decade, so that their labels do not collide.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, StrMethodFormatter
+
     counts = np.asarray(cardinality, float)
     counts = counts[counts > 0]
     if counts.size == 0:
         raise ValueError("All loadings are zero: use larger cardinalities or a smaller γ.")
-    ticks = _choose_cardinality_ticks(np.unique(counts))
+    decades = np.log10(counts.max() / counts.min())
+    leading_digits = (1, 2, 5) if decades < 2.5 else (1, 3) if decades < 4.5 else (1,)
     axes.set(xscale="log", xlim=(counts.min() / 1.12, counts.max() * 1.12))
-    axes.xaxis.set_ticks(ticks, [f"{round(tick, 1):,.10g}" for tick in ticks])
+    few_decades, many_decades = MaxNLocator(8, integer=True, min_n_ticks=1), LogLocator(subs=leading_digits)
+    axes.xaxis.set_major_locator(few_decades if decades < 1 else many_decades)
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:,.10g}"))
     axes.xaxis.minorticks_off()
     axes.xaxis.set_label_text(label, fontsize=NORMAL_FONT_SIZE)
-
-
-def _choose_cardinality_ticks(counts: Array) -> Array:
-    """Return the counts themselves if they are few and well separated, else round numbers within their range.
-
-    The more decades the counts span, the fewer round numbers per decade, so that tick labels do not collide. If there
-    are fewer than four round numbers, well-separated counts are taken in their place.
-    """
-    span = np.log10(counts[-1] / counts[0])
-    if counts.size <= 8 and np.all(np.diff(np.log10(counts)) >= 0.07 * span):
-        return counts
-    leading_digits = [1, 2, 5] if span < 2.5 else [1, 3] if span < 4.5 else [1]
-    decades = 10.0 ** np.arange(0, np.ceil(np.log10(counts[-1])) + 1)
-    ticks = np.outer(decades, leading_digits).ravel()
-    ticks = ticks[(ticks >= counts[0]) & (ticks <= counts[-1])]
-    if ticks.size >= 4:
-        return ticks
-    separated = [counts[0]]
-    for count in counts:
-        if np.log10(count / separated[-1]) >= 0.12 * span:
-            separated.append(count)
-    return max(ticks, np.array(separated), key=len)
 
 
 def draw_legend_above(axes: Panel, n_columns: int = 2, title: str | None = None) -> None:
@@ -171,11 +160,6 @@ def mask_nonpositive(values: Array) -> Array:
     """Return the values with NaN, which is not drawn, in place of those that a logarithmic scale cannot show."""
     values = np.asarray(values, float)
     return np.where(values > 0, values, np.nan)
-
-
-def write_centred_text(axes: Panel, text: str) -> None:
-    """Write text in the middle of a panel without data."""
-    axes.text(0.5, 0.5, text, transform=axes.transAxes, ha="center", fontsize=SMALL_FONT_SIZE, color=MUTED_COLOUR)
 
 
 def write_panel_note(axes: Panel, x: float, y: float, text: str, **style: object) -> Text:

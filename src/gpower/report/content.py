@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,14 +17,15 @@ from gpower.analysis.association import Association, Metadata, align_metadata, a
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.plotting.bars import rank_nonzero_by_size
 from gpower.plotting.scree import compute_pca_shares
+from gpower.plotting.style import resolve_variable_names
 from gpower.report.doubts import find_batch_doubts, find_doubts
+from gpower.report.formatting import format_name
 from gpower.report.results import ReportResults
 from gpower.report.samples import (
     ReportSamples,
     collect_samples,
     compute_column_moments,
     find_identifying_columns,
-    to_dense,
 )
 from gpower.validation.covariates import read_covariates
 from gpower.validation.params import get_constructor_params
@@ -60,22 +61,6 @@ class Component:
     optimality_ratio: float | None = None  # proven share of the best possible
     p_value: float | None = None
     gene_sets: tuple[dict[str, Any], ...] = ()  # records of the enriched gene sets
-
-
-@dataclass(frozen=True)
-class PathPoint:
-    """A point of a sparsity path, or the model of the page as such a point."""
-
-    cardinality: tuple[int, ...]  # of each component
-    explained_share: float
-    share_of_pca: float
-    loadings: tuple[dict[str, float], ...]  # the largest loadings of each component, by variable
-    is_model: bool = False
-
-    @property
-    def mean_cardinality(self) -> float:
-        """Return the mean number of variables of a component."""
-        return sum(self.cardinality) / len(self.cardinality)
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,8 +154,8 @@ class ReportContent:
         return any(variable.loading < 0 for _, variable in self.loadings)
 
     @cached_property
-    def path_points(self) -> list[PathPoint]:
-        """Return the points of the path and the model, by number of variables; none without a path.
+    def path_points(self) -> list[dict[str, Any]]:
+        """Return the points of the path and the model as JSON types, by number of variables; none without a path.
 
         A point with the cardinalities of the model is left out, because the model stands for it.
         """
@@ -178,27 +163,28 @@ class ReportContent:
         if path is None:
             return []
         share = self.components[-1].cumulative_share
-        model = PathPoint(
-            self.cardinalities, share, share / self.pca_shares.sum(), self._name_loadings(self.model.components_), True
-        )
-        points = [model]
-        for i, cardinality in enumerate(map(tuple, path.cardinality.tolist())):
-            if cardinality != model.cardinality:
+        points = [self._make_path_point(self.model.components_, share, share / self.pca_shares.sum(), is_model=True)]
+        for i, cardinality in enumerate(path.cardinality.tolist()):
+            if cardinality != points[0]["cardinality"]:
                 shares = float(path.explained_variance_ratio[i].sum()), float(path.share_of_pca[i])
-                points.append(PathPoint(cardinality, *shares, self._name_loadings(path.components(i).toarray())))
-        return sorted(points, key=lambda point: point.mean_cardinality)
+                points.append(self._make_path_point(path.components(i).toarray(), *shares, is_model=False))
+        return sorted(points, key=lambda point: sum(point["cardinality"]))
 
-    @property
-    def path_start_index(self) -> int:
-        """Return the index of the model among the points of the path."""
-        return next(i for i, point in enumerate(self.path_points) if point.is_model)
-
-    def _name_loadings(self, components: Array) -> tuple[dict[str, float], ...]:
-        """Return the largest loadings of each component at a point of a path by variable, largest first."""
-        return tuple(
-            {self.feature_names[j]: float(z[j]) for j in rank_nonzero_by_size(z)[:MAX_LOADINGS_PER_PATH_POINT].tolist()}
-            for z in to_numpy(components)
-        )
+    def _make_path_point(
+        self, components: Array, explained_share: float, share_of_pca: float, *, is_model: bool
+    ) -> dict[str, Any]:
+        """Return a point of the path: the cardinality and the largest loadings of each component, and the shares."""
+        ranked = [(z, rank_nonzero_by_size(z).tolist()) for z in to_numpy(components)]
+        return {
+            "cardinality": [len(variables) for _, variables in ranked],
+            "explained_share": explained_share,
+            "share_of_pca": float(share_of_pca),
+            "components": [
+                [(format_name(self.feature_names[j]), float(z[j])) for j in variables[:MAX_LOADINGS_PER_PATH_POINT]]
+                for z, variables in ranked
+            ],
+            "is_model": is_model,
+        }
 
 
 def collect_content(
@@ -225,7 +211,8 @@ def collect_content(
     pipeline = unwrapped.pipeline
     estimator = unwrapped.model if pipeline is None else pipeline[-1]  # it has the feature names of the fit, if any
     table = read_estimator_input(estimator, unwrapped.apply_earlier_steps(X), reset=False).load_into_memory(reason)
-    names = _resolve_feature_names(unwrapped.model, feature_names)
+    names = resolve_variable_names(unwrapped.model, feature_names, table.shape[1], str)
+    names = names if isinstance(names, NumberedNames) else make_names_unique(names)
     matrix = to_host(table.X) if is_device_array(table.X) else table.X
     if table.row_names is not None and not (covariates is None and batch is None):  # they must name the same samples
         read_covariates(covariates, batch, table.shape[0], table.row_names)
@@ -239,12 +226,14 @@ def collect_content(
     shown_columns = {name: values for name, values in columns.items() if name not in omitted}
     results.check_shapes(bare_model.components_.shape)
     used = rank_nonzero_by_size(np.abs(to_numpy(bare_model.components_)).max(axis=0))
-    data_warnings = _check_same_samples(bare_model, matrix, used)
+    means, spreads = compute_column_moments(matrix, used, is_covariance=is_covariance)
+    data_warnings = () if is_covariance else _check_same_samples(bare_model, matrix.shape[0], means, spreads, used)
+    moments = dict(zip(used.tolist(), zip(means.tolist(), spreads.tolist(), strict=True), strict=True))
     gene_notes = () if results.enrichment is None else results.enrichment.universe.notes()
     row_names = get_row_names(X) or NumberedNames(table.shape[0], "s") if sample_names is None else sample_names
-    samples = None if is_covariance else collect_samples(bare_model, matrix, row_names, shown_columns, used)
-    if samples is not None and anonymise:
-        samples = samples.anonymise(omitted)
+    samples = None
+    if with_samples and not is_covariance:
+        samples = collect_samples(bare_model, matrix, row_names, shown_columns, omitted, used, anonymise=anonymise)
     association = associate(bare_model.transform(matrix), shown_columns) if shown_columns else None
     batch_doubts = () if association is None else find_batch_doubts(association)
     doubts = (*data_warnings, *find_doubts(bare_model, results), *batch_doubts, *warnings, *gene_notes)
@@ -252,10 +241,10 @@ def collect_content(
         model=bare_model,
         matrix=matrix,
         feature_names=names,
-        components=tuple(_make_components(bare_model, matrix, names, used, results)),
+        components=tuple(_make_components(bare_model, names, moments, results)),
         pca_shares=compute_pca_shares(bare_model, matrix),
         results=results,
-        samples=samples if with_samples else None,
+        samples=samples,
         association=association if association is not None and association.names else None,
         doubts=tuple(dict.fromkeys(doubts)),
         search_estimator=unwrapped.model,
@@ -263,18 +252,20 @@ def collect_content(
     )
 
 
-def _check_same_samples(model: SparsePCAEstimator, matrix: Any, used_variables: NDArray[np.intp]) -> Iterator[str]:
-    """Yield a warning if the model was fitted to other samples than these, or with sample weights."""
+def _check_same_samples(
+    model: SparsePCAEstimator, n_samples: int, means: Array, spreads: Array, used_variables: NDArray[np.intp]
+) -> Iterator[str]:
+    """Yield a warning if the model was fitted to other samples than these, or with sample weights.
+
+    These have the given means and standard deviations of the variables in use.
+    """
     params = get_constructor_params(model)
-    if params.get("covariance") is not None:
-        return
     n_fitted = float(vars(model).get("n_samples_", np.nan))
-    moments = compute_column_moments(matrix, used_variables)
     has_plain_means = params.get("center") and params.get("missing") != "impute"
-    shift = np.abs(to_numpy(model.mean_)[used_variables] - moments["mean"])
-    if n_fitted != matrix.shape[0] or (has_plain_means and np.any(shift > MAX_RELATIVE_MEAN_SHIFT * moments["spread"])):
+    shift = np.abs(to_numpy(model.mean_)[used_variables] - means)
+    if n_fitted != n_samples or (has_plain_means and np.any(shift > MAX_RELATIVE_MEAN_SHIFT * spreads)):
         yield (
-            f"The model was fitted to other samples than the {matrix.shape[0]:,} shown here, or with weights: their "
+            f"The model was fitted to other samples than the {n_samples:,} shown here, or with weights: their "
             f"number, or the sum of their weights, was {n_fitted:g}. Components and explained variances are those of "
             "the fit; scores, distances and ordinary components are those of the samples shown."
         )
@@ -287,33 +278,16 @@ def strip_feature_names(model: Any) -> SparsePCAEstimator:
     return bare_model
 
 
-def _resolve_feature_names(model: Any, feature_names: Sequence[str] | None) -> Sequence[str]:
-    """Return unique names of the variables: those given, those of the fit, or x0, x1, …."""
-    names = getattr(model, "feature_names_in_", None) if feature_names is None else feature_names
-    n = model.components_.shape[1]
-    if names is None:
-        return NumberedNames(n)
-    if len(names) != n:
-        raise ValueError(f"feature_names has {len(names)} entries, but there are {n} variables.")
-    return make_names_unique([str(name) for name in names])
-
-
 def _make_components(
     model: SparsePCAEstimator,
-    matrix: Any,
     names: Sequence[str],
-    used_variables: NDArray[np.intp],
+    moments: Mapping[int, tuple[float, float]],
     results: ReportResults,
 ) -> Iterable[Component]:
-    """Yield each component with its variables, certificate, p-value and gene sets."""
-    if get_constructor_params(model).get("covariance") is None:
-        moments = compute_column_moments(matrix, used_variables)
-    else:
-        spread = np.sqrt(np.diagonal(to_dense(matrix))[used_variables].clip(0))
-        moments = {"mean": np.full(used_variables.size, np.nan), "spread": spread}
-    means, spreads = (
-        dict(zip(used_variables.tolist(), moments[name].tolist(), strict=True)) for name in ("mean", "spread")
-    )
+    """Yield each component with its variables, certificate, p-value and gene sets.
+
+    `moments` are the mean and the standard deviation of each variable in use.
+    """
     shares = np.asarray(model.explained_variance_ratio_, float)
     ratios, p_values = results.get_optimality_ratios(model), results.get_p_values(model)
     records = [] if results.enrichment is None else [each for each in results.enrichment.records() if each["enriched"]]
@@ -324,7 +298,7 @@ def _make_components(
             explained_share=float(shares[i]),
             cumulative_share=float(shares[: i + 1].sum()),
             variables=tuple(
-                Variable(names[j], float(row[j]), means[j], spreads[j], j, frequency.get(j))
+                Variable(names[j], float(row[j]), *moments[j], j, frequency.get(j))
                 for j in rank_nonzero_by_size(row).tolist()
             ),
             optimality_ratio=ratios.get(i),

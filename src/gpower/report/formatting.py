@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
-from typing import Any
 
 from gpower._utils.text import format_ratio
 
 MAX_NAME_CHARACTERS = 160  # longer names are shown without their middle
 _SUPERSCRIPT_DIGITS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_SCRIPT_ESCAPES = {ord(c): f"\\u{ord(c):04x}" for c in "<>&"}
 
 
 def format_name(name: object, max_characters: int = MAX_NAME_CHARACTERS) -> str:
@@ -44,17 +41,6 @@ def keep_percent_signs(text: str) -> str:
     '3.72\xa0% of 5'
     """
     return re.sub(r"(?<=\d) %", "\N{NO-BREAK SPACE}%", text)
-
-
-def encode_script_json(content: Any) -> str:
-    r"""Return JSON that is safe inside a script element: it cannot end the element or begin a comment.
-
-    Examples
-    --------
-    >>> encode_script_json({"name": "</script>"})
-    '{"name":"\\u003c/script\\u003e"}'
-    """
-    return json.dumps(content, separators=(",", ":"), allow_nan=False).translate(_SCRIPT_ESCAPES)
 
 
 def format_lower_bound(ratio: float) -> str:

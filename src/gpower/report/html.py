@@ -33,7 +33,8 @@ def html_report(
 ) -> Path:
     """Write an interactive HTML page of a fitted model that needs neither server nor network.
 
-    The file contains everything, including the script of its charts. Without JavaScript it shows the same tables.
+    The file contains everything, including the script of its charts. Without JavaScript it shows the same tables and
+    figures, without the charts of samples.
     Needs the ``report`` extra.
 
     Parameters

@@ -1,6 +1,6 @@
 "use strict";
-// Connects the tables of the page with the Bokeh figures: sorting, search, selection, export. Bokeh draws all figures,
-// and every name is set through textContent.
+// Connects the tables of the page with the Bokeh charts of the samples: sorting, search, selection, export. Every
+// name is set through textContent.
 (() => {
   const one = (selector, from = document) => from.querySelector(selector);
   const all = (selector, from = document) => [...from.querySelectorAll(selector)];
@@ -108,7 +108,7 @@
 
   function explore(page) {
     const named = (name) => page.get_model_by_name(name);
-    const source = named("samples"), loadings = named("loadings");
+    const source = named("samples");
     const set = (columns) => { source.data = { ...source.data, ...columns }; };
     paint(page.roots());
     if (matchMedia("(pointer: coarse)").matches) deactivateLasso(page.roots());
@@ -121,8 +121,8 @@
     }
 
     function pick(at, name) {
-      const values = source?.data["v" + at];
-      if (!values) return announce(source ? `The values of ${name} are not in this page.` : name);
+      const values = source.data["v" + at];
+      if (!values) return announce(`The values of ${name} are not in this page.`);
       const finite = [...values].filter(Number.isFinite), [low, high] = [Math.min(...finite), Math.max(...finite)];
       const shades = named("by:value").glyph.fill_color.transform;
       Object.assign(shades, { low, high });
@@ -140,16 +140,11 @@
       announce(`Samples are coloured by ${name}, from ${short(low)} to ${short(high)}.`);
     }
 
-    loadings.selected.properties.indices.change.connect(() => {
-      const [i] = loadings.selected.indices;
-      if (i !== undefined) pick(loadings.data.at[i], loadings.data.name[i]);
-    });
     all(".variable").forEach((button) => button.addEventListener("click", () => {
       pick(button.dataset.variable, button.textContent);
-      if (source) one("#samples").scrollIntoView();
+      one("#samples").scrollIntoView();
     }));
-    if (source) chooseSamples(source, set, by);
-    if (data.path.length) walk(named("here"));
+    chooseSamples(source, set, by);
   }
 
   function chooseSamples(source, set, by) {
@@ -183,18 +178,19 @@
       choose(samples.filter((row) => !row.hidden).map((row) => Number(row.dataset.row))));
   }
 
-  function walk(here) {
+  function walk() {
     const slider = one("#point");
     const step = () => {
       const point = data.path[slider.value];
-      here.data = { x: [point.x], y: [point.y] };
-      const count = `${short(point.x)} ${point.x === 1 ? "variable" : "variables"} per component${point.isModel ? ", as on this page" : ""}`;
-      const text = `${count}: ${short(point.y)} % of the variance of ordinary components`;
+      const mean = point.cardinality.reduce((a, b) => a + b) / point.cardinality.length;
+      const count = `${short(mean)} ${mean === 1 ? "variable" : "variables"} per component${point.is_model ? ", as on this page" : ""}`;
+      const text = `${count}: ${short(100 * point.share_of_pca)} % of the variance of ordinary components`;
       one("#point-words").textContent = text;
       slider.setAttribute("aria-valuetext", text);
       one("#point-components").replaceChildren(...point.components.map(card));
     };
     slider.addEventListener("input", step);
+    slider.value = data.path.findIndex((point) => point.is_model);
     step();
   }
 
@@ -209,10 +205,17 @@
     return box;
   }
 
+  async function draw() {
+    if (!samples) return; // the page then has no chart, and no script of Bokeh
+    Bokeh.set_log_level("error");
+    const roots = Object.fromEntries(Object.entries(data.roots).map(([id, place]) => [id, "chart-" + place]));
+    await Bokeh.embed.embed_items({ page: data.document }, [{ docid: "page", roots, root_ids: Object.keys(roots) }]);
+    explore(Bokeh.documents.at(-1));
+  }
+
   root.classList.add("live");
-  Bokeh.set_log_level("error");
-  const roots = Object.fromEntries(Object.entries(data.roots).map(([id, place]) => [id, "chart-" + place]));
-  Bokeh.embed.embed_items({ page: data.document }, [{ docid: "page", roots, root_ids: Object.keys(roots) }])
-    .then(() => { explore(Bokeh.documents.at(-1)); root.dataset.ready = "yes"; })
+  if (data.path.length) walk();
+  draw()
+    .then(() => { root.dataset.ready = "yes"; })
     .catch((error) => { root.classList.remove("live"); console.error(error); });
 })();

@@ -14,17 +14,16 @@ from gpower._utils.text import format_percent
 from gpower.report import formatting, sentences
 from gpower.report.charts import (
     import_bokeh,
-    make_charts,
     make_group_legend,
     select_colouring_metadata,
     serialize_charts,
 )
-from gpower.report.content import PathPoint, ReportContent
+from gpower.report.content import ReportContent
 from gpower.report.optional_packages import import_for_report
 from gpower.report.static_figures import draw_static_figures
 
 TEMPLATE_FOLDER = Path(__file__).parent
-#: The page may fetch, send and frame nothing, and run only its own two scripts. Bokeh needs inline styles.
+#: The page may fetch, send and frame nothing, and run only its own scripts. Bokeh needs inline styles.
 CONTENT_SECURITY_POLICY = (
     "default-src 'none'; script-src {}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 )
@@ -36,6 +35,7 @@ def render_page(contents: ReportContent, title: str) -> str:
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    environment.policies["json.dumps_kwargs"] = {"separators": (",", ":"), "allow_nan": False}
     # Marks text that is our own, or escaped already, so that the template does not escape it.
     mark_safe = jinja2.utils.markupsafe.Markup
     filters: dict[str, Callable[..., Any]] = {
@@ -53,24 +53,26 @@ def render_page(contents: ReportContent, title: str) -> str:
     page, page_script, style = (
         (TEMPLATE_FOLDER / f"page.{suffix}").read_text(encoding="utf-8") for suffix in ("html", "js", "css")
     )
-    bokeh_script = _read_bokeh_script()
-    data = serialize_charts(make_charts(contents))
-    data["path"] = [_encode_path_point(point) for point in contents.path_points]
+    data: dict[str, Any] = {"path": contents.path_points}
+    scripts, colourings = [page_script], {}
+    if contents.samples is not None:
+        data |= serialize_charts(contents, contents.samples)
+        scripts.insert(0, _read_bokeh_script())
+        colourings = select_colouring_metadata(contents.samples)
     return str(
         environment.from_string(page).render(
             title=title,
             contents=contents,
             samples=contents.samples,
-            colourings={} if contents.samples is None else select_colouring_metadata(contents.samples),
+            colourings=colourings,
             make_group_legend=make_group_legend,
             pictures=draw_static_figures(contents),
             sentences=sentences,
             today=date.today().isoformat(),
             style=mark_safe(style),
-            policy=CONTENT_SECURITY_POLICY.format(f"{_hash_script(bokeh_script)} {_hash_script(page_script)}"),
-            data=mark_safe(formatting.encode_script_json(data)),
-            bokeh_script=mark_safe(bokeh_script),
-            page_script=mark_safe(page_script),
+            policy=CONTENT_SECURITY_POLICY.format(" ".join(map(_hash_script, scripts))),
+            data=data,
+            scripts=map(mark_safe, scripts),
         )
     )
 
@@ -85,12 +87,3 @@ def _read_bokeh_script() -> str:
 def _hash_script(script: str) -> str:
     """Return the hash by which the content security policy allows a script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
-
-
-def _encode_path_point(point: PathPoint) -> dict[str, Any]:
-    """Return a point of the path for the slider: its position in the chart, and its largest loadings."""
-    components = [
-        [(formatting.format_name(name), loading) for name, loading in each.items()] for each in point.loadings
-    ]
-    position = {"x": point.mean_cardinality, "y": 100 * point.share_of_pca}
-    return position | {"components": components, "isModel": point.is_model}

@@ -57,13 +57,13 @@ class ReportResults:
 
     def check_shapes(self, shape: tuple[int, int]) -> None:
         """Raise if a result does not have the numbers of components and variables in `shape`."""
-        counts: dict[str, tuple[Any, Any]] = {
-            "Enrichment": (self.enrichment and len(self.enrichment.n_selected), None),
-            "SparsityPath": (self.path and self.path.n_components, self.path and self.path.n_features),
-            "Stability": self.stability.frequency.shape if self.stability else (None, None),
-            "list of certificates": (len(self.certificates) or None, None),
+        shapes = {
+            "Enrichment": self.enrichment and (len(self.enrichment.n_selected),),
+            "SparsityPath": self.path and (self.path.n_components, self.path.n_features),
+            "Stability": self.stability and self.stability.frequency.shape,
+            "list of certificates": self.certificates and (len(self.certificates),),
         }
-        for kind, sizes in counts.items():
-            for size, expected, unit in zip(sizes, shape, ("components", "variables"), strict=True):
-                if size is not None and size != expected:
+        for kind, sizes in shapes.items():
+            for size, expected, unit in zip(sizes or (), shape, ("components", "variables"), strict=False):
+                if size != expected:
                     raise ValueError(f"results: the {kind} is of {size} {unit}, but the model has {expected}.")

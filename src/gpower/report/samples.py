@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -54,7 +54,7 @@ class ReportSamples:
     variable_indices: NDArray[np.intp]
     variable_values: Array
     n_samples: int
-    omitted_columns: tuple[str, ...] = ()
+    omitted_columns: tuple[str, ...]
 
     @property
     def is_beyond_limits(self) -> NDArray[np.bool_]:
@@ -67,30 +67,21 @@ class ReportSamples:
         n_t2, n_residual = self.is_beyond_limits.sum(axis=0)
         return int(n_t2), int(n_residual)
 
-    def anonymise(self, omitted_columns: tuple[str, ...]) -> ReportSamples:
-        """Return the samples numbered, in a random order, with `omitted_columns` added to those not shown.
-
-        The order comes from the operating system, not from a seed, and cannot be reproduced.
-        """
-        order = np.random.default_rng().permutation(len(self.row_indices))
-        names = [f"sample {i}" for i in range(1, len(order) + 1)]
-        arrays = {
-            name: getattr(self, name)[order]
-            for name in ("row_indices", "scores", "hotelling_t2", "squared_residual", "variable_values")
-        }
-        columns = {name: _take_column_rows(column, order) for name, column in self.metadata_columns.items()}
-        omitted = (*self.omitted_columns, *omitted_columns)
-        return replace(self, **arrays, sample_names=names, metadata_columns=columns, omitted_columns=omitted)
-
 
 def collect_samples(
     model: SparsePCAEstimator,
     matrix: Any,
     sample_names: Sequence[str],
     metadata: Metadata,
+    omitted_columns: tuple[str, ...],
     used_variables: NDArray[np.intp],
+    *,
+    anonymise: bool,
 ) -> ReportSamples:
-    """Compute scores and distances of the rows of a matrix, or of `MAX_REPORT_SAMPLES` drawn with a fixed seed."""
+    """Compute scores and distances of the rows of a matrix, or of `MAX_REPORT_SAMPLES` drawn with a fixed seed.
+
+    Anonymous samples are numbered in a random order, which comes from the operating system and cannot be reproduced.
+    """
     n = matrix.shape[0]
     if len(sample_names) != n:
         raise ValueError(f"sample_names has {len(sample_names)} entries, but X has {n} samples.")
@@ -99,37 +90,43 @@ def collect_samples(
     rows = np.arange(n)
     if n > MAX_REPORT_SAMPLES:
         rows = np.sort(np.random.default_rng(0).permutation(n)[:MAX_REPORT_SAMPLES])
+    shown_names = [str(sample_names[i]) for i in rows]
+    if anonymise:
+        rows = np.random.default_rng().permutation(rows)
+        shown_names = [f"sample {i}" for i in range(1, len(rows) + 1)]
     shown = matrix[rows]
     variables, level = used_variables[: MAX_EMBEDDED_VALUES // max(len(rows), 1)], OUTLIER_LIMIT_LEVEL
     return ReportSamples(
         row_indices=rows,
-        sample_names=[str(sample_names[i]) for i in rows],
+        sample_names=shown_names,
         scores=np.asarray(model.transform(shown), np.float64),
         hotelling_t2=model.hotelling_t2(shown),
         squared_residual=model.squared_residual(shown),
         limits=(model.hotelling_t2_limit(level), model.squared_residual_limit(matrix, level)),
-        metadata_columns={name: _take_column_rows(column, rows) for name, column in shown_columns.items()},
+        metadata_columns={
+            name: MetadataColumn(column.values[rows], column.is_known[rows]) for name, column in shown_columns.items()
+        },
         variable_indices=variables,
         variable_values=to_dense(shown[:, variables]).astype(np.float32),
         n_samples=n,
-        omitted_columns=tuple(columns)[MAX_METADATA_COLUMNS:],
+        omitted_columns=(*tuple(columns)[MAX_METADATA_COLUMNS:], *omitted_columns),
     )
 
 
-def compute_column_moments(matrix: Any, column_indices: NDArray[np.intp]) -> Mapping[str, Array]:
-    """Return the means ("mean") and standard deviations ("spread") of some columns, ignoring missing values."""
+def compute_column_moments(
+    matrix: Any, column_indices: NDArray[np.intp], *, is_covariance: bool
+) -> tuple[Array, Array]:
+    """Return the means, NaN for a covariance, and standard deviations of some variables; ignore missing values."""
+    if is_covariance:
+        spreads = np.sqrt(np.diagonal(to_dense(matrix))[column_indices].clip(0))
+        return np.full(column_indices.size, np.nan), spreads
     values = to_dense(matrix[:, column_indices]).astype(np.float64)
-    return {"mean": np.nanmean(values, axis=0), "spread": np.nanstd(values, axis=0, ddof=min(1, len(values) - 1))}
+    return np.nanmean(values, axis=0), np.nanstd(values, axis=0, ddof=min(1, len(values) - 1))
 
 
 def to_dense(part: Any) -> Array:
     """Return a dense array of a dense or sparse matrix."""
     return np.asarray(part.toarray() if sp.issparse(part) else part)
-
-
-def _take_column_rows(column: MetadataColumn, rows: NDArray[np.intp]) -> MetadataColumn:
-    """Return some rows of a column of metadata."""
-    return MetadataColumn(column.values[rows], column.is_known[rows])
 
 
 def find_identifying_columns(metadata: Metadata) -> tuple[str, ...]:

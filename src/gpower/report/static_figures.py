@@ -1,4 +1,4 @@
-"""Figures of `gpower.plotting` as images in a page: heat maps of the samples, choice and stability of the selection."""
+"""Figures of `gpower.plotting` as images in a page, which also readers without JavaScript see."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ import numpy as np
 from gpower import plotting
 from gpower.plotting.heatmaps import MAX_METADATA_BARS
 from gpower.plotting.save import freeze_layout
+from gpower.plotting.scree import draw_scree
 from gpower.plotting.style import import_pyplot
 from gpower.report.charts import select_colouring_metadata
 from gpower.report.content import ReportContent
@@ -25,7 +26,8 @@ MAX_HEATMAPS = 6
 
 def draw_static_figures(contents: ReportContent) -> dict[str, str]:
     """Return the figures of a page as data URIs, by name."""
-    figures = {}
+    results = contents.results
+    figures = {"scree": encode_svg(partial(draw_scree, contents.model, contents.pca_shares, test=results.test))}
     if contents.samples is not None:
         X = contents.matrix[contents.samples.row_indices]
         bars = dict(list(select_colouring_metadata(contents.samples).values())[:MAX_METADATA_BARS])
@@ -36,9 +38,10 @@ def draw_static_figures(contents: ReportContent) -> dict[str, str]:
                 figures[f"heatmap-{j + 1}"] = encode_svg(draw)
     if "cv_results_" in vars(contents.search_estimator):
         figures["choice"] = encode_svg(partial(plotting.plot_cv, contents.search_estimator))
-    stability = contents.results.stability
-    if stability is not None:
-        figures["stability"] = encode_svg(partial(plotting.plot_stability, stability, contents.feature_names))
+    if results.stability is not None:
+        figures["stability"] = encode_svg(partial(plotting.plot_stability, results.stability, contents.feature_names))
+    if results.path is not None and results.path.cardinality.any():
+        figures["path"] = encode_svg(partial(plotting.plot_tradeoff, results.path))
     return figures
 
 

@@ -89,7 +89,6 @@ def _list_plots(
     names, columns = input_table.feature_names, input_table.metadata
     m = len(model.components_)
     yield "loadings", partial(plotting.plot_loadings, model, names)
-    yield "support", partial(plotting.plot_support, model, names)
     yield "scree", partial(plotting.plot_scree, model, X)
     if m > 1:
         yield "overlap", partial(plotting.plot_overlap, model)
