@@ -420,3 +420,19 @@ def test_the_penalty_of_correlated_scores_is_their_squared_covariance_per_varian
     np.testing.assert_allclose(V**2 * np.sum(Z * (S @ Z), axis=1, keepdims=True), (S @ Z) ** 2)
     assert not d.any()
     assert not V[0, :, 1].any()
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_swaps_are_ranked_by_the_loadings_of_a_power_step_that_keeps_the_constraint(word):
+    S = covariance(10, 9)
+    Z = project(word, S / np.linalg.eigvalsh(S)[-1], OVERLAPPING)
+    normals = {"orthogonal": Z[:, 1:], "uncorrelated": S @ Z[:, 1:], "disjoint": Z[:, :0]}[word]
+    z, inside, outside = Z[:, 0], np.flatnonzero(Z[:, 0]), np.flatnonzero(Z[:, 0] == 0)
+    basis = np.column_stack([z, normals])
+    step = (S @ z - basis @ np.linalg.pinv(basis[inside]) @ (S @ z)[inside]) / (z @ S @ z)
+    gains = {(out, into): abs(step[into]) - abs(z[out]) for out in inside for into in outside}
+    found = multistart._rank_swaps(S, CONSTRAINTS[word], Z, 0, inside)
+    assert len(found) == min(len(gains), multistart.MAX_TRIED_SWAPS)
+    np.testing.assert_allclose([swap[0] for swap in found], sorted(gains.values())[::-1][: len(found)])
+    for gain, out, into, sign in found:
+        assert (gain, sign) == pytest.approx((gains[out, into], np.sign(step[into])))
