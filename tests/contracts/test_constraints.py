@@ -222,14 +222,13 @@ def test_components_rise_together_on_their_supports(by_scores):
     pattern = SupportManifold(S, OVERLAPPING, by_scores)
     begin = pattern.retract(pattern.to_vector(Z / np.linalg.norm(Z, axis=0)))
     end = pattern.ascend(pattern.to_loadings(begin))
-    assert end.value > pattern.compute_value(begin)
+    assert np.trace(end.T @ S @ end) > pattern.compute_value(begin)
     B = S if by_scores else np.eye(9)
-    np.testing.assert_allclose(np.triu(end.Z.T @ B @ end.Z, 1), 0, atol=1e-13)
-    np.testing.assert_allclose(np.sum(end.Z**2, axis=0), 1, atol=1e-13)
-    for j, support in enumerate(OVERLAPPING):  # first-order optimal: the gradient is spanned by the equations
-        others = B @ end.Z @ (end.multipliers[j] * (np.arange(3) != j))
-        own = end.multipliers[j, j] * end.Z[:, j]
-        np.testing.assert_allclose((2 * S @ end.Z[:, j] - others - own)[support], 0, atol=1e-5)
+    np.testing.assert_allclose(np.triu(end.T @ B @ end, 1), 0, atol=1e-13)
+    np.testing.assert_allclose(np.sum(end**2, axis=0), 1, atol=1e-13)
+    _, J = pattern.evaluate_equations(pattern.to_vector(end))
+    gradient = pattern.to_vector(2 * S @ end)  # first-order optimal: the gradient is spanned by the equations
+    np.testing.assert_allclose(J @ np.linalg.lstsq(J, gradient)[0], gradient, atol=1e-5)
 
 
 def test_a_block_is_refined_to_where_its_total_is_flat():
@@ -276,21 +275,6 @@ def test_constrained_components_explain_no_less_than_sequential_ones(constraint)
     assert GPower(3, cardinality=10, constraint=constraint).fit(X).objective_.sum() >= total * (1 - 1e-9)
 
 
-def test_swaps_between_disjoint_components_are_all_that_keep_them_disjoint():
-    S = covariance(6, 7)
-    joint = project("disjoint", S, [np.array([0, 1]), np.array([4, 5])])
-    candidates = CONSTRAINTS["disjoint"].swap_candidates(S, joint)
-    found = {tuple(frozenset(s.tolist()) for s in each) for each, _ in candidates}
-    for first, second in found:
-        assert not first & second
-        assert len(first) == len(second) == 2
-    first, second, free = frozenset({0, 1}), frozenset({4, 5}), {2, 3, 6}
-    plain = {(first - {o} | {i}, second) for o in first for i in free}
-    plain |= {(first, second - {o} | {i}) for o in second for i in free}
-    exchanged = {(first - {o} | {i}, second - {i} | {o}) for o in first for i in second}
-    assert plain | exchanged <= found
-
-
 def project(word, S, supports, Z=None):
     """Return loadings, or the leading components on some supports, as a joint solution of a constraint."""
     return CONSTRAINTS[word].project_feasible(S, make_loadings(S, supports) if Z is None else Z, supports)
@@ -304,16 +288,15 @@ def test_components_too_large_to_ascend_together_are_each_the_best_that_the_earl
     Z = make_loadings(S, supports, np.random.default_rng(0))
     joint = project(word, S, supports, Z)
     B = S if word == "uncorrelated" else np.eye(8)
-    assert joint.value == pytest.approx(np.trace(joint.Z.T @ S @ joint.Z))
-    np.testing.assert_allclose(np.triu(joint.Z.T @ B @ joint.Z, 1), 0, atol=1e-10)
-    np.testing.assert_allclose(np.sum(joint.Z**2, axis=0), 1)
+    np.testing.assert_allclose(np.triu(joint.T @ B @ joint, 1), 0, atol=1e-10)
+    np.testing.assert_allclose(np.sum(joint**2, axis=0), 1)
     earlier = np.zeros((8, 0))
     for j in np.argsort(-np.sum(Z * (S @ Z), axis=0)):
         P = np.eye(8)[:, supports[j]]
         V = P.T @ B @ earlier
         N = P @ (np.linalg.svd(V)[0][:, V.shape[1] :] if V.shape[1] else np.eye(4))
-        assert joint.Z[:, j] @ S @ joint.Z[:, j] == pytest.approx(np.linalg.eigvalsh(N.T @ S @ N)[-1])
-        earlier = np.column_stack([earlier, joint.Z[:, j]])
+        assert joint[:, j] @ S @ joint[:, j] == pytest.approx(np.linalg.eigvalsh(N.T @ S @ N)[-1])
+        earlier = np.column_stack([earlier, joint[:, j]])
 
 
 def test_loadings_orthogonal_to_as_many_vectors_as_variables_do_not_exist():
@@ -321,37 +304,6 @@ def test_loadings_orthogonal_to_as_many_vectors_as_variables_do_not_exist():
     assert constraints.fit_orthogonal_to(S, support, np.eye(5)[:, support]) is None
     z = constraints.fit_orthogonal_to(S, support, np.eye(5)[:, :0])
     assert z @ S @ z == pytest.approx(compute_variance(S, support))
-
-
-def test_gains_and_losses_of_swaps_are_those_of_the_lagrangian():
-    S = covariance(9, 8)
-    S[7, 7] *= 4
-    joint = project("disjoint", S, [np.array([0, 1, 2]), np.array([4, 5])])
-    gains, losses, slope = constraints.swap_scores(S, joint, joint.Z)
-    values = np.diagonal(joint.Z.T @ S @ joint.Z)
-    for j in range(2):
-        z = joint.Z[:, j]
-        inside = z != 0
-        np.testing.assert_allclose(slope[~inside, j], 2 * (S @ z)[~inside])
-        curvature = np.maximum(values[j] - np.diagonal(S), constraints.MIN_SWAP_CURVATURE_SHARE * values.max())
-        np.testing.assert_allclose(gains[:, j], np.where(inside, -np.inf, slope[:, j] ** 2 / (4 * curvature)))
-        kept = np.where(inside, np.minimum(z**2, 0.98), 0)
-        np.testing.assert_allclose(losses[:, j], kept * curvature / (1 - kept), atol=1e-12)
-    assert np.any(values.min() - np.diagonal(S) < 0)  # somewhere the curvature had to be raised
-
-
-@pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
-def test_the_slopes_of_swaps_leave_nothing_inside_the_supports_but_the_component(word, monkeypatch):
-    S = covariance(10, 9)
-    S /= np.linalg.eigvalsh(S)[-1]
-    joint = project(word, S, OVERLAPPING)
-    seen = []
-    score = constraints.swap_scores
-    monkeypatch.setattr(constraints, "swap_scores", lambda *args: seen.append(score(*args)) or seen[-1])
-    assert list(CONSTRAINTS[word].swap_candidates(S, joint))
-    slope = seen[0][2]
-    for j, support in enumerate(OVERLAPPING):  # first-order optimality on the support
-        np.testing.assert_allclose(slope[support, j], joint.multipliers[j, j] * joint.Z[support, j], atol=1e-4)
 
 
 def test_the_supports_of_starts_have_their_non_zero_loadings_first():
@@ -410,31 +362,9 @@ def test_a_shared_variable_stays_where_its_loading_is_largest_and_free_ones_repl
             free -= set(new)
             expected.append(sorted([*kept[j], *new]))
         joint = CONSTRAINTS["disjoint"].project_feasible(S, Z, supports)
-        assert [each.tolist() for each in joint.supports] == expected
-        assert joint.value == pytest.approx(sum(compute_variance(S, each) for each in expected))
-        np.testing.assert_allclose(np.diag(joint.multipliers), 2 * np.sum(joint.Z * (S @ joint.Z), axis=0), atol=1e-9)
-
-
-@pytest.mark.parametrize("word", ["orthogonal", "uncorrelated"])
-def test_swaps_of_components_come_by_decreasing_net_gain_with_loadings_of_the_slope(word):
-    S = covariance(13, 9)
-    S /= np.linalg.eigvalsh(S)[-1]
-    joint = project(word, S, OVERLAPPING)
-    gains, losses, slope = constraints.swap_scores(S, joint, S @ joint.Z if word == "uncorrelated" else joint.Z)
-    ranked = []
-    for j, support in enumerate(joint.supports):
-        ranked += [(gains[i, j] - losses[o, j], j, o, i) for o in support for i in range(9) if i not in support]
-    ranked = sorted(ranked, reverse=True)[:12]
-    found = list(CONSTRAINTS[word].swap_candidates(S, joint))
-    assert len(found) == 12
-    for (_, j, out, into), (supports, guess) in zip(ranked, found, strict=True):
-        expected = joint.Z.copy()
-        expected[into, j] = np.sign(slope[into, j]) * max(0.7 * abs(joint.Z[out, j]), 0.1)
-        expected[out, j] = 0
-        np.testing.assert_array_equal(guess, expected)
-        for unit, support in enumerate(supports):
-            before = joint.supports[unit]
-            np.testing.assert_array_equal(support, np.where(before == out, into, before) if unit == j else before)
+        assert [np.flatnonzero(z).tolist() for z in joint.T] == expected
+        variances = [compute_variance(S, each) for each in expected]
+        np.testing.assert_allclose(np.sum(joint * (S @ joint), axis=0), variances, atol=1e-9)
 
 
 def test_a_component_is_improved_in_each_start_by_the_swap_of_least_slack():
@@ -490,3 +420,19 @@ def test_the_penalty_of_correlated_scores_is_their_squared_covariance_per_varian
     np.testing.assert_allclose(V**2 * np.sum(Z * (S @ Z), axis=1, keepdims=True), (S @ Z) ** 2)
     assert not d.any()
     assert not V[0, :, 1].any()
+
+
+@pytest.mark.parametrize("word", WORDS)
+def test_swaps_are_ranked_by_the_loadings_of_a_power_step_that_keeps_the_constraint(word):
+    S = covariance(10, 9)
+    Z = project(word, S / np.linalg.eigvalsh(S)[-1], OVERLAPPING)
+    normals = {"orthogonal": Z[:, 1:], "uncorrelated": S @ Z[:, 1:], "disjoint": Z[:, :0]}[word]
+    z, inside, outside = Z[:, 0], np.flatnonzero(Z[:, 0]), np.flatnonzero(Z[:, 0] == 0)
+    basis = np.column_stack([z, normals])
+    step = (S @ z - basis @ np.linalg.pinv(basis[inside]) @ (S @ z)[inside]) / (z @ S @ z)
+    gains = {(out, into): abs(step[into]) - abs(z[out]) for out in inside for into in outside}
+    found = multistart._rank_swaps(S, CONSTRAINTS[word], Z, 0, inside)
+    assert len(found) == min(len(gains), multistart.MAX_TRIED_SWAPS)
+    np.testing.assert_allclose([swap[0] for swap in found], sorted(gains.values())[::-1][: len(found)])
+    for gain, out, into, sign in found:
+        assert (gain, sign) == pytest.approx((gains[out, into], np.sign(step[into])))

@@ -14,7 +14,6 @@ from gpower.feasible_sets import Spheres
 from gpower.operators import as_operator
 from gpower.penalties import elementary
 from gpower.penalties.elementary import L0, L1, Cardinality
-from gpower.problem.deflation import SchurDeflation
 from gpower.problem.formulation import Problem
 from gpower.solvers import column_screening
 from gpower.solvers.column_screening import screen_columns, subsample_operator
@@ -126,21 +125,6 @@ def test_a_small_module_is_screened_next_to_a_large_one():
     columns = screen_columns(operator, threshold, np.ones(400, bool), 20)
     assert np.isin(columns[:10], large).all(), "nothing to see: the large module does not fill the highest scores"
     assert np.isin(small, columns).any()
-
-
-@pytest.mark.parametrize("kind", ["dense", "sparse", "weighted", "scaled", "deflated", "gathering"])
-def test_samples_of_an_operator_are_rows_of_its_matrix(kind):
-    rng = np.random.default_rng(1)
-    X, weight = rng.standard_normal((30, 12)) + 2, rng.uniform(0.5, 2, 30)
-    data = sp.csr_array(X) if kind == "sparse" else X
-    options = {"sample_weight": weight} if kind == "weighted" else {"scale": kind == "scaled"}
-    operator, _ = as_operator(data, reduce_tall=False, **options)
-    if kind == "deflated":
-        operator = SchurDeflation().remove(operator, np.eye(12)[0])
-    elif kind == "gathering":
-        operator = operator.with_column_cache()
-    idx = np.array([0, 3, 4, 17, 29])
-    np.testing.assert_allclose(operator.get_rows(idx), operator.columns(np.arange(12))[idx], atol=1e-12)
 
 
 def test_a_penalty_reaches_the_enumerated_optimum_of_tiny_tables():

@@ -278,38 +278,6 @@ def test_a_callback_stops_the_rounds():
     assert (result.n_iter, len(result.history), result.converged) == (1, 2, False)
 
 
-# --- a search for counter-examples ----------------------------------------------------------------------------------
-
-ENTRIES = st.integers(-8, 8).map(lambda i: i / 4) | st.floats(-2, 2).map(lambda x: round(x, 3))
-SMALL = st.tuples(st.integers(2, 5), st.integers(4, 12)).flatmap(
-    lambda shape: arrays(np.float64, shape, elements=ENTRIES)
-)
-PENALTIES = {
-    "l1": lambda longest, level: L1(level * longest),
-    "l0": lambda longest, level: L0(level * longest**2),
-    "cardinality": lambda longest, level: Cardinality(np.array([1 + int(4 * level)])),
-    "non-negative l0": lambda longest, level: NonNegative(L0(level * longest**2)),
-}
-
-
-@pytest.mark.parametrize("make", PENALTIES.values(), ids=PENALTIES)
-@pytest.mark.parametrize("as_covariance", [False, True], ids=["data", "covariance"])
-@given(A=SMALL, level=st.floats(0.03, 0.9), m=st.integers(1, 2), twice=st.booleans())
-def test_no_small_matrix_makes_a_round_lose_or_end_early(make, as_covariance, A, level, m, twice):
-    A = np.hstack([A, A[:, ::2]]) if twice else A  # exact duplicates
-    m = min(m, A.shape[0])
-    if np.linalg.matrix_rank(A) < m:
-        return
-    mu = np.linspace(1.0, 0.83, m)
-    operator = Covariance(A.T @ A) if as_covariance else DataMatrix(DenseMatrix(A))
-    problem = Problem(operator, make(mu * np.linalg.norm(A, axis=0).max(), level), mu)
-    result, values, _ = solve(problem, make_start(problem), least=1, growth=1.2, dense_share=1.0)
-    assert np.all(np.diff(values) >= -1e-12 * result.value)
-    frame = A if as_covariance else np.eye(A.shape[0])
-    if result.converged:
-        assert relative_gap(problem, result.point, A, frame) <= (1e-7 if as_covariance else 1e-9)
-
-
 # --- which columns, and when ----------------------------------------------------------------------------------------
 
 

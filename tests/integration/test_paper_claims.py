@@ -205,27 +205,7 @@ def test_close_eigenvalues_slow_deflation_down_and_leave_a_block_as_it_is():
     assert with_penalty[BLOCK_L0.name] < 0.5 * with_penalty[GPOWER_L0.name]
 
 
-# The published numbers, and the store
-
-
-@pytest.mark.parametrize("table", [published.RATIO_TIMES, published.WIDTH_TIMES, published.FIVE_TIMES])
-def test_in_the_published_tables_gpower_is_the_fastest_at_every_size(table):
-    ours = [method for method in table if method.startswith("GPower")]
-    for size in table[published.SPCA]:
-        assert max(table[method][size] for method in ours) < min(table[m][size] for m in table if m not in ours)
-    for times in table.values():
-        assert list(times.values()) == sorted(times.values())
-
-
-@pytest.mark.parametrize(
-    ("index", "count"),
-    [(published.PATHWAY_INDEX, published.N_PATHWAYS), (published.MOTIF_INDEX, published.N_MOTIFS)],
-)
-def test_every_published_index_is_a_whole_number_of_sets(index, count):
-    sets = np.array(list(index.values())) * count
-    np.testing.assert_allclose(sets, np.round(sets), atol=0.03)
-    assert len(index) == 8
-    assert np.all(sets[0] < sets[1:].min(axis=0))
+# The store
 
 
 def test_a_finished_instance_is_not_run_again_and_a_broken_line_does_not_count(tmp_path, capsys):

@@ -6,7 +6,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 
-from gpower import GPower, GPowerCV, component_test, stability_selection
+from gpower import GPower, GPowerCV, stability_selection
 from gpower.solvers import covariance_stack
 from gpower.solvers.covariance_stack import (
     can_solve_in_stack,
@@ -108,10 +108,6 @@ def test_model_selection_agrees_with_single_fits(kind, monkeypatch):
         if kind == "tied":  # copies are exchanged
             values, expected = values.sum(), expected.sum()
         np.testing.assert_allclose(values, expected, atol=0.1)
-
-
-def test_a_permutation_test_counts_planted_components():
-    assert component_test(make_table("planted", 0), 3, cardinality=4).n_components == 2
 
 
 def test_columns_to_start_from_are_ranked_by_the_variance_of_their_direction():

@@ -45,8 +45,6 @@ from gpower._utils.arrays import Array, asarray_like, is_device_array, safe_reci
 from gpower.operators.base import Operator
 from gpower.operators.deflated import MAX_BLOCK_COLUMNS, DeflatedOperator
 
-#: Entries of columns whose norms are computed at once.
-MAX_BLOCK_ENTRIES = 1 << 20
 #: Multiple of the precision: share of a squared norm up to which a difference of squares is rounding error.
 SQUARE_ROUNDING_FACTOR = 32
 #: Multiple of the precision: share of a norm up to which the norm of a difference of columns is rounding error.
@@ -55,28 +53,17 @@ COLUMN_ROUNDING_FACTOR = 128
 ORTHOGONAL_ROUNDING_FACTOR = 1e3
 
 
-class RemainingNorms(NamedTuple):
-    """Squared column norms after a deflation, and the share of the original ones that is rounding error.
-
-    `norms_sq`, (n,), is float64, in the memory of the matrix; rounding may make it negative. `rounding_share` is a
-    share of the squared original norms, those before any deflation: what is not larger is rounding error.
-    """
-
-    norms_sq: Array
-    rounding_share: float
-
-
 class DeflationUpdate(NamedTuple):
-    """The rank-one change y zᵀ of a deflation, and the column norms that remain.
+    """The rank-one change y zᵀ of a deflation.
 
     y is one sample-space vector in the representation of the operator: (n_samples, 1), or coefficients (n, 1) of a
-    covariance. z, (n, 1), is the removed direction: loadings, or for `SchurDeflation` the correlations Aᵀx. Both are
-    where the matrix is, in its dtype.
+    covariance. z, (n, 1), is the removed direction: loadings, or for `SchurDeflation` the correlations Aᵀx. `c`, (n,
+    1), are the correlations Aᵀy. All are where the matrix is, in its dtype.
     """
 
     y: Array
     z: Array
-    remaining: RemainingNorms
+    c: Array
 
 
 class DeflationRule(ABC):
@@ -94,9 +81,7 @@ class DeflationRule(ABC):
         if update is None:
             return operator
         base, Y, Y_dual, Z = operator.split_deflation()
-        original_sq = base.column_norms.astype(np.float64) ** 2
-        norms_sq, rounding_share = update.remaining
-        norms = np.sqrt(np.where(norms_sq > rounding_share * original_sq, norms_sq, 0.0)).astype(operator.dtype)
+        norms = _compute_remaining_norms(operator, update)
         return DeflatedOperator(
             base,
             np.hstack([Y, update.y]),
@@ -145,7 +130,7 @@ class ProjectionDeflation(DeflationRule):
     def _compute_update(self, operator: Operator, z: Array) -> DeflationUpdate | None:
         """Compute the change −(A z)zᵀ for z of shape (n_features, 1) and unit length; never None."""
         y = operator.combine(z)
-        return DeflationUpdate(y, z, _compute_deflated_norms_sq(operator, y, z))
+        return DeflationUpdate(y, z, operator.correlate(y))
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
         """Compute the correlations with A_j = A P₁…P_{j−1}, where Pᵢ = I − zᵢzᵢᵀ for column i of Z.
@@ -204,9 +189,7 @@ class SchurDeflation(DeflationRule):
         norm = float(np.sqrt(max(float(operator.squared_norms(y, c)[0]), 0.0)))
         if norm <= operator.norm_tolerance:  # only rounding error is left: its direction is arbitrary
             return None
-        x, t = y / norm, c / norm  # the removed part of column i has length tᵢ and is orthogonal to the rest
-        norms_sq = operator.column_norms.astype(np.float64) ** 2 - t[:, 0].astype(np.float64) ** 2
-        return DeflationUpdate(x, t, _recompute_cancelled_norms_sq(operator, x, t, norms_sq))
+        return DeflationUpdate(y / norm, c / norm, c / norm)
 
     def deflated_correlations(self, operator: Operator, Z: Array, view_loadings: Array) -> tuple[Array, Array]:
         """Compute the correlations with A_j, the matrix without its part along the scores of the columns of Z before j.
@@ -258,40 +241,22 @@ def _orthogonalize_loadings(z: Array, Z: Array) -> Array:
     return z / length if length > ORTHOGONAL_ROUNDING_FACTOR * np.finfo(z.dtype).eps else 0 * z
 
 
-def _compute_deflated_norms_sq(operator: Operator, y: Array, z: Array) -> RemainingNorms:
-    """Compute the squared column norms of A − y zᵀ; only columns with z ≠ 0 change.
+def _compute_remaining_norms(operator: Operator, update: DeflationUpdate) -> Array:
+    """Compute the column norms of A − y zᵀ, (n,), in the memory and dtype of the matrix; zero where rounding is left.
 
-    y is A z, one sample-space vector, and z, (n, 1), has unit length or is zero. If the columns with z ≠ 0 are few and
-    in host memory, they are gathered, which loses no digits; otherwise (a device, a covariance, a matrix in blocks) the
-    square is expanded.
-    """
-    norms_sq = operator.column_norms.astype(np.float64) ** 2
-    t = z[:, 0].astype(np.float64)
-    changed = np.flatnonzero(t) if isinstance(t, np.ndarray) else np.zeros(0, int)
-    if operator.has_samples and 0 < changed.size <= t.size // 4 and not operator.is_remote:
-        block_size = max(8, min(MAX_BLOCK_COLUMNS, MAX_BLOCK_ENTRIES // operator.shape[0]))
-        for idx in np.array_split(changed, changed.size // block_size + 1):
-            norms_sq[idx] = np.sum((operator.columns(idx) - y @ z[idx].T).astype(np.float64) ** 2, axis=0)
-        return RemainingNorms(norms_sq, (COLUMN_ROUNDING_FACTOR * operator.precision) ** 2)
-    c = operator.correlate(y)
-    expanded = norms_sq - 2 * t * c[:, 0] + t**2 * float(operator.squared_norms(y, c)[0])
-    return _recompute_cancelled_norms_sq(operator, y, z, expanded)
-
-
-def _recompute_cancelled_norms_sq(operator: Operator, y: Array, t: Array, norms_sq: Array) -> RemainingNorms:
-    """Compute the squared norms of A − y tᵀ again, from the columns, where cancellation left few correct digits.
-
-    `norms_sq`, (n,), float64, are the squared norms that a difference of squares gave, in the memory of the matrix, and
-    are changed in place; y is one sample-space vector, t is (n, 1), and A is the matrix of `operator`. Nothing is
-    recomputed if the matrix has no samples or is remote, or if more than MAX_BLOCK_COLUMNS columns are concerned: then
-    these norms are rounding error, as `rounding_share` says.
+    Squares of differences are expanded. Where cancellation left few correct digits, the norms are computed again from
+    the columns, unless the matrix has no samples, is remote or on a device, or more than MAX_BLOCK_COLUMNS columns are
+    concerned: then such norms are rounding error. A share of the squared norms before any deflation tells.
     """
     original_sq = operator.split_deflation()[0].column_norms.astype(np.float64) ** 2
+    y_sq = float(operator.squared_norms(update.y, update.c)[0])
+    z, c = (each[:, 0].astype(np.float64) for each in (update.z, update.c))
+    norms_sq = operator.column_norms.astype(np.float64) ** 2 - 2 * z * c + z**2 * y_sq
     rounding_share = SQUARE_ROUNDING_FACTOR * operator.precision
     cancelled = to_host(np.flatnonzero((norms_sq <= rounding_share * original_sq) & (original_sq > 0)))
-    has_cheap_columns = operator.has_samples and not operator.is_remote and not is_device_array(y)
-    if not has_cheap_columns or not 0 < cancelled.size <= MAX_BLOCK_COLUMNS:
-        return RemainingNorms(norms_sq, rounding_share)
-    A = operator.columns(cancelled).astype(np.float64)
-    norms_sq[cancelled] = np.sum((A - y.astype(np.float64) @ t[cancelled].astype(np.float64).T) ** 2, axis=0)
-    return RemainingNorms(norms_sq, (COLUMN_ROUNDING_FACTOR * operator.precision) ** 2)
+    has_cheap_columns = operator.has_samples and not operator.is_remote and not is_device_array(update.y)
+    if has_cheap_columns and 0 < cancelled.size <= MAX_BLOCK_COLUMNS:
+        removed = update.y.astype(np.float64) @ update.z[cancelled].astype(np.float64).T
+        norms_sq[cancelled] = np.sum((operator.columns(cancelled).astype(np.float64) - removed) ** 2, axis=0)
+        rounding_share = (COLUMN_ROUNDING_FACTOR * operator.precision) ** 2
+    return np.sqrt(np.where(norms_sq > rounding_share * original_sq, norms_sq, 0.0)).astype(operator.dtype)

@@ -29,10 +29,10 @@ coefficients u of vectors A u. A sketch has `rows` samples and the same n column
   promising first; ``race_starts`` returns the best few, a list of points of one unit; ``compute_shared_variance`` are
   estimates of ‖Aᵀaᵢ‖², (n,), up to a factor; ``compute_squared_norms(operator, Y)`` are squared norms, (s,) on the
   host.
-- Solvers: ``solve_component`` finds one component of a matrix, ``solve_in_turn`` a list of them, known ones first. -
-  Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is, ``take_rows(x,
-  idx)`` a copy of x[idx]; ``max_or_zero`` is the largest of non-negative values, 0.0 for none; ``safe_reciprocal`` is
-  1/x, and 0 for x = 0. ``DataMatrix(DenseMatrix(B))`` is the operator of an array on the host.
+- Solvers: ``solve_component`` finds one component of a matrix, ``solve_in_turn`` a list of them, known ones first.
+- Arrays: ``to_host(x)`` is x as a NumPy array, ``asarray_like(x, values)`` is `values` where x is; ``max_or_zero`` is
+  the largest of non-negative values, 0.0 for none; ``safe_reciprocal`` is 1/x, and 0 for x = 0.
+  ``DataMatrix(DenseMatrix(B))`` is the operator of an array on the host.
 - ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding; ``find_largest_rows(v,
   k)`` gives the rows of the k largest values of each column of v, in any order.
 """
@@ -44,14 +44,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, stable_argmax, take_rows, to_host
+from gpower._utils.arrays import Array, asarray_like, max_or_zero, safe_reciprocal, stable_argmax, to_host
 from gpower.feasible_sets import Point
 from gpower.operators.base import Operator
 from gpower.operators.data_matrix import DataMatrix
 from gpower.operators.storage.dense import DenseMatrix
 from gpower.penalties.elementary import find_largest_rows
 from gpower.problem.formulation import Problem
-from gpower.solvers.ascent import Callback
 from gpower.solvers.component import ComponentResult, solve_component, solve_in_turn
 from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.starts import (
@@ -310,42 +309,34 @@ class SketchStarts(Start):
         return SketchStarts(self.n_starts, self.unshared_norms_sq[idx])
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the winner of the race, one point, for a problem of one unit on the host, with samples."""
+        """Return the winner of the race, one point with the correlations of all n columns, for a problem of one unit.
+
+        The matrix is on the host and must have samples: the finalists of the race on the gathered columns are
+        sample-space vectors, which mean the same on all columns.
+        """
+        problem, rng = context.problem, context.rng
         norms = np.sqrt(np.maximum(context.norms**2 - self.unshared_norms_sq, 0)).astype(context.norms.dtype)
-        return [race_on_column_subset(context.problem, norms, self.n_starts, context.rng, context.callback)]
+        if self.n_starts <= N_FINALISTS:  # too few for a race
+            return [_select_best_start(problem, make_unit_starts(problem, norms, self.n_starts, rng).X)]
+        columns = self._choose_columns(problem, norms, rng)
+        restricted = problem.restrict(columns)
+        starts = make_unit_starts(restricted, norms[columns], min(self.n_starts, columns.size), rng)
+        finalists = race_starts(restricted, starts, context.callback, 2 * N_FINALISTS)
+        return [_select_best_start(problem, np.hstack([point.X for point in finalists]))]
 
-
-def race_on_column_subset(
-    problem: Problem, norms: Array, n_starts: int, rng: np.random.RandomState, callback: Callback | None = None
-) -> Point:
-    """Return the best of `n_starts` starts of one unit, after a race on some columns, which are gathered once.
-
-    These are the columns of largest norm. If the largest norm outside of them is within 1 % of the largest of all, as
-    on standardised data with and without deflation, they are those with the largest estimates of ‖Aᵀaᵢ‖² instead.
-
-    The matrix must have samples: the winners of the race are sample-space vectors, which mean the same on all columns.
-    `norms`, (n,), are column norms, here without the part that no other column shares, in the memory and dtype of the
-    matrix. `problem` has one unit; the point returned is one of it, with the correlations of all n columns.
-    """
-    if n_starts <= N_FINALISTS:  # too few for a race
-        return _select_best_start(problem, make_unit_starts(problem, norms, n_starts, rng).X)
-    n_columns = max(MIN_RACE_COLUMNS, RACE_COLUMNS_PER_VARIABLE * problem.penalty.max_cardinality)
-    n_columns = max(1, min(n_columns, problem.operator.max_cached_columns, norms.size))
-    scores = problem.penalty.start_score(norms)
-    columns = find_largest_rows(scores[:, None], n_columns)[:, 0]
-    scores_outside = scores.copy()
-    scores_outside[columns] = 0
-    if max_or_zero(scores_outside) >= (1 - MAX_TIED_NORM_DIFFERENCE) * max_or_zero(scores):
-        # As many probes as fit the memory for cached columns; each takes two sample and five variable vectors.
-        p, n = problem.operator.shape
-        n_probes = min(MAX_RACE_PROBES, max(N_PROBES, problem.operator.max_cached_columns * p // (2 * p + 5 * n)))
-        shared = compute_shared_variance(problem.operator, norms, rng, n_probes)
-        columns = find_largest_rows(np.where(scores > 0, shared, 0)[:, None], n_columns)[:, 0]
-    columns = np.sort(to_host(columns))
-    restricted = problem.restrict(columns)
-    starts = make_unit_starts(restricted, take_rows(norms, columns), min(n_starts, columns.size), rng)
-    finalists = race_starts(restricted, starts, callback, 2 * N_FINALISTS)
-    return _select_best_start(problem, np.hstack([point.X for point in finalists]))
+    def _choose_columns(self, problem: Problem, norms: Array, rng: np.random.RandomState) -> Array:
+        """Return the columns of the race, increasing; `norms`, (n,), are without the part that no column shares."""
+        n_columns = max(MIN_RACE_COLUMNS, RACE_COLUMNS_PER_VARIABLE * problem.penalty.max_cardinality)
+        n_columns = max(1, min(n_columns, problem.operator.max_cached_columns, norms.size))
+        scores = problem.penalty.start_score(norms)
+        columns = find_largest_rows(scores[:, None], n_columns)[:, 0]
+        if np.delete(scores, columns).max(initial=0) >= (1 - MAX_TIED_NORM_DIFFERENCE) * scores.max():
+            # As many probes as fit the memory for cached columns; each takes two sample and five variable vectors.
+            p, n = problem.operator.shape
+            n_probes = min(MAX_RACE_PROBES, max(N_PROBES, problem.operator.max_cached_columns * p // (2 * p + 5 * n)))
+            shared = compute_shared_variance(problem.operator, norms, rng, n_probes)
+            columns = find_largest_rows(np.where(scores > 0, shared, 0)[:, None], n_columns)[:, 0]
+        return np.sort(columns)
 
 
 def _select_best_start(problem: Problem, X: Array) -> Point:

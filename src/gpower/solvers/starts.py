@@ -37,7 +37,7 @@ computes C by one product with the matrix. ``penalty.evaluate(C)`` gives the val
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -252,58 +252,29 @@ class CandidateStarts(Start):
         Candidate loadings, on the host, of any length and floating dtype.
     n_finalists : int
         Number of candidates from which an ascent is run.
-    variances : ndarray of shape (n_candidates,)
-        Variance of each candidate when it was last computed; infinite before. `choose_points` changes it in place: one
-        object serves the units of one fit in sequence. Deflation lowers the variances, so that for the next unit only
-        the candidates whose last variance is among the largest are computed again.
     """
 
     Z: Array
     n_finalists: int = N_FINALISTS
-    variances: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Set all variances to infinity: not computed yet."""
-        object.__setattr__(self, "variances", np.full(self.Z.shape[1], np.inf))
 
     def restrict(self, idx: Array) -> CandidateStarts:
-        """Return the candidates restricted to the columns `idx`, with no variance computed yet."""
+        """Return the candidates restricted to the columns `idx`."""
         return CandidateStarts(take_rows(self.Z, idx), self.n_finalists)
 
     def choose_points(self, context: StartContext) -> list[Point]:
-        """Return the finalists of the race, for a problem of one unit; none if deflation has removed all candidates.
-
-        `self.variances` is changed: that of every candidate that was compared is its variance on this matrix.
-        """
+        """Return the finalists of the race, for a problem of one unit; none if deflation has removed all candidates."""
         problem, operator = context.problem, context.problem.operator
+        Y = operator.combine(operator.to_backend(self.Z.astype(operator.dtype)))
+        variances = compute_squared_norms(operator, Y)
         n_racing = CANDIDATES_PER_FINALIST * self.n_finalists
-        best, Y = self._find_largest_variances(operator, CANDIDATES_PER_FINALIST * n_racing)
-        remaining = np.flatnonzero(self.variances[best] > operator.norm_tolerance**2)  # the others are deflated
+        best = argsort_by_value(np.maximum(variances, 0))[: CANDIDATES_PER_FINALIST * n_racing]
+        remaining = best[variances[best] > operator.norm_tolerance**2]  # the others are deflated
         if not remaining.size:
             return []
         batch = problem.as_batch(remaining.size)
         points = choose_better_sign(problem.penalty, batch.feasible_set.make_point(Y[:, asarray_like(Y, remaining)]))
         starts = select_distinct_points(problem.penalty, points, n_racing)
         return race_starts(problem, starts, context.callback, self.n_finalists)
-
-    def _find_largest_variances(self, operator: Operator, count: int) -> tuple[Array, Array]:
-        """Return the indices of the candidates of largest variance, best first, and A Z of them.
-
-        There are `count` of them, or all if there are fewer. A Z, (p, count), has one sample-space vector for each, in
-        the memory and dtype of the matrix, not normalised. The variances of the candidates returned are those on
-        `operator`; the others are upper bounds, because `operator` has been deflated since they were computed.
-        """
-        computed: dict[int, Array] = {}
-        stale: list[int] = np.flatnonzero(np.isinf(self.variances)).tolist()
-        while True:
-            if stale:
-                Y = operator.combine(operator.to_backend(self.Z[:, stale].astype(operator.dtype)))
-                self.variances[stale] = compute_squared_norms(operator, Y)
-                computed |= {j: Y[:, [i]] for i, j in enumerate(stale)}
-            best = argsort_by_value(self.variances)[:count]
-            stale = [j for j in best.tolist() if j not in computed]
-            if not stale:
-                return best, np.hstack([computed[j] for j in best.tolist()])
 
 
 def choose_auto_n_starts(operator: Operator) -> int:

@@ -17,18 +17,16 @@ so that the test for swaps of variables applies to Σ − c·P as it does to Σ.
 
 Terms: Σ, in the code S, (n, n), is the covariance of n candidate variables, symmetric, scaled so that values are about
 one. Z, (n, m), are loadings of m components, each column of unit length or zero. Supports are m arrays of distinct
-positions in S, in any order. All arrays are on the host in float64, and no argument is changed. A `JointSolution` has
-``Z``, (n, m); ``value``, the sum of variances Σ zⱼᵀΣzⱼ; ``multipliers``, (m, m), symmetric, with twice the variances on
-the diagonal, zeros if they are not known; and ``supports``. ``SupportManifold(S, supports, uses_scores).ascend(Z)`` is
-the solution that Newton's method finds from Z on fixed supports with orthogonal loadings or uncorrelated scores, or
-None; its ``variable_indices``, (Σ k,), are all supports together. ``cosine_matrix(G)`` is the Gram matrix G, (..., m,
-m), divided by the lengths of its vectors.
+positions in S, in any order. All arrays are on the host in float64, and no argument is changed.
+``SupportManifold(S, supports, uses_scores).ascend(Z)`` are the loadings that Newton's method finds from Z on fixed
+supports with orthogonal loadings or uncorrelated scores, or None; its ``variable_indices``, (Σ k,), are all supports
+together. ``cosine_matrix(G)`` is the Gram matrix G, (..., m, m), divided by the lengths of its vectors.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -36,32 +34,17 @@ import numpy as np
 from gpower._utils.arrays import Array
 from gpower._utils.messages import format_param
 from gpower.operators.explained_variance import cosine_matrix
-from gpower.solvers.joint.manifold_newton import JointSolution, SupportManifold
+from gpower.solvers.joint.manifold_newton import SupportManifold
 
 #: Number of loadings of all components together up to which all components ascend at once.
 MAX_JOINT_LOADINGS = 400
-#: Number of loadings of all components together up to which swaps are tried. It must not exceed MAX_JOINT_LOADINGS:
-#: swaps are ranked by the multipliers, which only the joint ascent computes.
-MAX_SWAPPED_LOADINGS = min(64, MAX_JOINT_LOADINGS)
-#: Largest number of swaps that are tried from one set of components.
-MAX_PAIRWISE_SWAPS, MAX_DISJOINT_SWAPS = 12, 60
-#: Share of the largest eigenvalue that the curvature is raised to when gain and loss of a swap are estimated.
-MIN_SWAP_CURVATURE_SHARE = 0.05
 #: Singular value of the constraints on a support up to which a direction counts as unconstrained.
 MIN_SINGULAR_VALUE = 1e-13
-#: Largest squared loading in the estimate of a loss, so that a component of one variable has a finite one, and a number
-#: that stands for variances of zero.
-MAX_SQUARED_LOADING, MIN_EIGENVALUE = 0.98, 1e-300
-#: Size of the loading of a variable that comes in: a share of that of the variable that goes out, and at least a
-#: number.
-ENTERING_SHARE, MIN_ENTERING_LOADING = 0.7, 0.1
 #: Share of the largest eigenvalue of the Gram matrix of scores up to which a combination of scores counts as zero.
 MIN_GRAM_SHARE = 1e-12
 
 #: Variables of each component.
 Supports = Sequence[Array]
-#: Supports to try, and loadings near the optimum on them, (n, m).
-SwapCandidate = tuple[Supports, Array]
 
 
 class Constraint(ABC):
@@ -77,6 +60,8 @@ class Constraint(ABC):
     is_met_by_disjoint_supports: ClassVar[bool] = True
     #: Variance of a component, relative to the largest variance of a variable, that is rounding.
     min_relative_variance: ClassVar[float] = 1e-14
+    #: Size of the loading with which a variable comes in by a swap, before the components are projected.
+    entering_loading: ClassVar[float] = 0.3
 
     def accepts_variances(self, variances: Array) -> bool:
         """Return whether components with these variances ‖A z‖², (m,), are a valid result; here always."""
@@ -104,19 +89,11 @@ class Constraint(ABC):
         """Return how much components, (..., n, m), violate the constraint, summed over pairs, (...); not negative."""
 
     @abstractmethod
-    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution | None:
+    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> Array | None:
         """Return feasible components near Z, (n, m), of locally maximal variance on the supports; None if not found.
 
         Z need not be feasible, nor of unit length, and the supports of the result may differ if the constraint is about
         supports.
-        """
-
-    @abstractmethod
-    def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Yield swaps of variables, within and between components, the most promising first.
-
-        `joint` comes from `project_feasible`, and a swap is tried by passing it to `project_feasible` again. `joint`
-        is not changed, and the iterator may be abandoned after any swap.
         """
 
 
@@ -125,52 +102,25 @@ def _sum_over_pairs(C: Array) -> Array:
     return np.asarray(np.abs(C * (1 - np.eye(C.shape[-1]))).sum(axis=(-2, -1)) / 2)
 
 
-def swap_scores(S: Array, joint: JointSolution, B: Array) -> tuple[Array, Array, Array]:
-    """Estimate the gain of adding each variable to each component, the loss of removing it, and the slope, all (n, m).
-
-    `joint` are components over the covariance S, (n, n), at a maximum on their supports. The estimates are those of the
-    Lagrangian. With the slope gᵢⱼ of the objective along variable i of component j and
-    the curvature λⱼ − Σᵢᵢ there, adding the variable gains about gᵢⱼ²/4(λⱼ − Σᵢᵢ), and removing it loses about
-    zᵢⱼ²(λⱼ − Σᵢᵢ)/(1 − zᵢⱼ²). The gain is −∞ for a variable that is in the component already. `B` are the constrained
-    products of the loadings, S Z for scores and Z otherwise, (n, m). `joint.multipliers` must be known, not zeros. The
-    losses are zero for variables that are not in the component.
-    """
-    Z, L = joint.Z, joint.multipliers
-    eigenvalues = np.diagonal(L) / 2
-    slope = 2 * S @ Z - B @ (L - np.diag(np.diagonal(L)))
-    curvature = eigenvalues - np.diagonal(S)[:, None]
-    curvature = np.maximum(curvature, MIN_SWAP_CURVATURE_SHARE * max(float(eigenvalues.max()), MIN_EIGENVALUE))
-    inside = Z != 0
-    square = np.minimum(Z * Z, MAX_SQUARED_LOADING)
-    gains = np.where(inside, -np.inf, slope**2 / (4 * curvature))
-    losses = np.where(inside, square * curvature / (1 - square), 0.0)
-    return gains, losses, slope
-
-
 class _PairwiseConstraint(Constraint):
     """The constraint zᵢᵀB zⱼ = 0 for all pairs, with B = I or Σ."""
 
     #: Whether B = Σ.
     uses_scores: ClassVar[bool]
 
-    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution | None:
+    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> Array | None:
         """Return the joint ascent from Z or, if that fails, from components that are fitted in turn.
 
         Components with more than MAX_JOINT_LOADINGS loadings are fitted in turn only.
         """
         manifold = SupportManifold(S, supports, self.uses_scores)
-        can_ascend = manifold.variable_indices.size <= MAX_JOINT_LOADINGS
-        joint = manifold.ascend(Z) if can_ascend else None
-        if joint is not None:
-            return joint
-        fitted = self.fit_sequentially(S, Z, supports)
-        if fitted is None:
-            return None
-        if can_ascend:
-            return manifold.ascend(fitted)
-        # The zeros are never read: `swap_candidates` stops at MAX_SWAPPED_LOADINGS, at most MAX_JOINT_LOADINGS.
-        multipliers = np.zeros((len(supports), len(supports)))
-        return JointSolution(fitted, float(np.sum(fitted * (S @ fitted))), multipliers, supports)
+        if manifold.variable_indices.size > MAX_JOINT_LOADINGS:
+            return self.fit_sequentially(S, Z, supports)
+        joint = manifold.ascend(Z)
+        if joint is None:
+            fitted = self.fit_sequentially(S, Z, supports)
+            joint = None if fitted is None else manifold.ascend(fitted)
+        return joint
 
     def fit_sequentially(self, S: Array, Z: Array, supports: Supports) -> Array | None:
         """Return components that are fitted in turn, by decreasing variance of those of Z; None if one is impossible.
@@ -189,23 +139,6 @@ class _PairwiseConstraint(Constraint):
             fitted[:, j] = z
         return fitted
 
-    def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Yield swaps of one variable of one component for another; none of more than MAX_SWAPPED_LOADINGS loadings.
-
-        The loadings yielded, (n, m), are near the feasible ones, not feasible and not of unit length. At most
-        `MAX_PAIRWISE_SWAPS` swaps are yielded, by decreasing net gain.
-        """
-        Z, supports = joint.Z, joint.supports
-        if sum(support.size for support in supports) > MAX_SWAPPED_LOADINGS:
-            return
-        gains, losses, slope = swap_scores(S, joint, S @ Z if self.uses_scores else Z)
-        for j, out, into in _rank_component_swaps(gains, losses, supports, MAX_PAIRWISE_SWAPS):
-            guess = Z.copy()
-            size = max(ENTERING_SHARE * abs(Z[out, j]), MIN_ENTERING_LOADING)
-            guess[into, j] = np.copysign(size, slope[into, j])
-            guess[out, j] = 0.0
-            yield _swap_component_variable(supports, j, out, into), guess
-
 
 def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
     """Return the loadings of largest variance on a support that are orthogonal to V, (n,); None if there are none.
@@ -222,34 +155,6 @@ def fit_orthogonal_to(S: Array, support: Array, V: Array) -> Array | None:
     z = np.zeros(S.shape[0])
     z[support] = N @ np.linalg.eigh(N.T @ S[np.ix_(support, support)] @ N)[1][:, -1]
     return z
-
-
-def _rank_component_swaps(
-    gains: Array, losses: Array, supports: Supports, max_swaps: int
-) -> list[tuple[int, int, int]]:
-    """Return the swaps (component, variable out, variable in) of the largest net gains, best first.
-
-    `gains` and `losses`, (n, m), are the estimated changes of the objective by adding a variable to a component or
-    removing it. `supports` are those of the m components. At most `max_swaps` swaps are returned; swaps of equal net
-    gain keep the order of components, then of positions. The variable that comes in may be in another component, but
-    not in the same one. Variables are positions in S.
-    """
-    swaps: list[tuple[float, int, int, int]] = []
-    for j, support in enumerate(supports):
-        net = gains[None, :, j] - losses[support, j][:, None]  # (k, n)
-        net[:, support] = -np.inf
-        best = np.argsort(-net, axis=None, kind="stable")[:max_swaps]
-        out, into = np.unravel_index(best, net.shape)
-        swaps += zip(net.ravel()[best].tolist(), [j] * best.size, support[out].tolist(), into.tolist(), strict=True)
-    swaps.sort(key=lambda swap: -swap[0])
-    return [(j, out, into) for gain, j, out, into in swaps[:max_swaps] if gain > -np.inf]
-
-
-def _swap_component_variable(supports: Sequence[Array], j: int, out: int, into: int) -> Supports:
-    """Return new supports with variable `out` of component j replaced by `into`, at the same place."""
-    changed = list(supports)
-    changed[j] = np.where(changed[j] == out, into, changed[j])
-    return changed
 
 
 class OrthogonalConstraint(_PairwiseConstraint):
@@ -314,7 +219,7 @@ class UncorrelatedConstraint(_PairwiseConstraint):
 class DisjointConstraint(Constraint):
     """The constraint that no variable is in two components."""
 
-    name = "disjoint"
+    name, entering_loading = "disjoint", 1.01  # larger than any loading, so that the variable leaves other components
 
     def penalty_matrix(self, S: Array, others: Array) -> tuple[Array, Array]:
         """Return an empty V, and the sums of squared loadings of the others as d."""
@@ -325,20 +230,16 @@ class DisjointConstraint(Constraint):
         used = (Z != 0).astype(float)
         return _sum_over_pairs(np.swapaxes(used, -1, -2) @ used)
 
-    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> JointSolution:
+    def project_feasible(self, S: Array, Z: Array, supports: Supports) -> Array:
         """Return the leading eigenvectors on the supports, which are first made disjoint by `separate_supports`.
 
-        Z, (n, m), is used only if supports overlap. A component without variables is zero. The multipliers are
-        diagonal, twice the variances.
+        Z, (n, m), tells only which component keeps a shared variable. A component without variables is zero.
         """
-        is_disjoint = np.unique(np.concatenate(supports)).size == sum(support.size for support in supports)
-        disjoint = supports if is_disjoint else self.separate_supports(S, Z, supports)
-        fitted, values = np.zeros_like(Z), np.zeros(len(disjoint))
-        for j, support in enumerate(disjoint):
+        fitted = np.zeros_like(Z)
+        for j, support in enumerate(self.separate_supports(S, Z, supports)):
             if support.size:
-                w, U = np.linalg.eigh(S[np.ix_(support, support)])
-                fitted[support, j], values[j] = U[:, -1], w[-1]
-        return JointSolution(fitted, float(values.sum()), np.diag(2 * values), disjoint)
+                fitted[support, j] = np.linalg.eigh(S[np.ix_(support, support)])[1][:, -1]
+        return fitted
 
     def separate_supports(self, S: Array, Z: Array, supports: Supports) -> Supports:
         """Return disjoint supports: a shared variable stays in the component where its loading is largest in size.
@@ -358,33 +259,6 @@ class DisjointConstraint(Constraint):
             correlations = np.abs(S[free] @ np.where(owner == j, Z[:, j], 0.0))
             owner[free[np.argsort(-correlations, kind="stable")[:n_lost]]] = j
         return [np.flatnonzero(owner == j) for j in range(m)]
-
-    def swap_candidates(self, S: Array, joint: JointSolution) -> Iterator[SwapCandidate]:
-        """Yield swaps of a variable for a free one or for one of another component.
-
-        The other component gets the variable that was swapped out, or the best free one. The supports of `joint` are
-        disjoint. The loadings yielded are those of `joint`, because `project_feasible` only uses them if supports
-        overlap.
-        """
-        supports = joint.supports
-        gains, losses, _ = swap_scores(S, joint, joint.Z)
-        owner = np.full(S.shape[0], -1)
-        for j, support in enumerate(supports):
-            owner[support] = j
-        free = np.flatnonzero(owner < 0)
-        ranked: list[tuple[float, Supports]] = []
-        for j, out, into in _rank_component_swaps(gains, losses, supports, MAX_DISJOINT_SWAPS):
-            gain = gains[into, j] - losses[out, j]
-            swapped = _swap_component_variable(supports, j, out, into)
-            other = int(owner[into])
-            if other < 0:
-                ranked.append((gain, swapped))
-                continue
-            for variable in [out, *free[np.argsort(-gains[free, other], kind="stable")[:1]].tolist()]:
-                both_swapped = _swap_component_variable(swapped, other, into, variable)
-                ranked.append((gain + gains[variable, other] - losses[into, other], both_swapped))
-        ranked.sort(key=lambda candidate: -candidate[0])
-        yield from ((swapped, joint.Z) for _, swapped in ranked)
 
 
 class AdjustedVariancePenalty:

@@ -5,8 +5,7 @@ equations zⱼᵀzⱼ = 1, and zᵢᵀB zⱼ = 0 for every pair, with B = I (ort
 Improving one component while the others are fixed is not enough: two components that share a few variables block each
 other. So all components move at once, by Newton's method on the manifold of these equations: a step in the null space
 of their Jacobian J to the maximum of the quadratic model of the Lagrangian, then Gauss–Newton steps x − J⁺g(x) back to
-the manifold. The step is accepted only if Σ zⱼᵀΣzⱼ rises. The multipliers of the equations estimate how much a variable
-outside of a support would add.
+the manifold. The step is accepted only if Σ zⱼᵀΣzⱼ rises.
 
 Terms: Σ, in the code S, (n, n), is a covariance, symmetric, scaled so that values are about one. Supports are m arrays
 of distinct positions in S, in any order; Σ k is the sum of their sizes, and x, (Σ k,), has the loadings of the first
@@ -40,30 +39,6 @@ SINGULAR_VALUE_CUTOFF = 1e-9
 MIN_NEWTON_CURVATURE_SHARE = 1e-2
 #: Absolute loading up to which a loading is rounding and set to zero.
 MIN_ABS_LOADING = 1e-14
-
-
-@dataclass(frozen=True, eq=False)
-class JointSolution:
-    """Components on given supports.
-
-    Attributes
-    ----------
-    Z : ndarray of float64 of shape (n, m)
-        Unit loadings, zero outside of the supports.
-    value : float
-        The sum of variances Σ zⱼᵀΣzⱼ.
-    multipliers : ndarray of shape (m, m)
-        Lagrange multipliers of the equations, symmetric: on the support of j the gradient 2Σzⱼ is
-        Σ_l multipliers[j, l]·B z_l, where the term l = j has z instead of B z. Diagonal for disjoint supports. Zeros if
-        the components were only fitted in turn: then there are no multipliers.
-    supports : sequence of ndarray of int
-        Variables of each component, positions in Σ, in any order; empty only where a component has no variables left.
-    """
-
-    Z: Array
-    value: float
-    multipliers: Array
-    supports: Sequence[Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,10 +138,11 @@ class SupportManifold:
             last_error = error
         return x if last_error <= MAX_CONSTRAINT_ERROR else None
 
-    def ascend(self, Z: Array) -> JointSolution | None:
+    def ascend(self, Z: Array) -> Array | None:
         """Return a local maximum near loadings Z, (n, m), which need not be on the manifold; None if retraction fails.
 
-        The value of the result is no smaller than that of the first point on the manifold.
+        The result, (n, m), has unit columns, zero outside of the supports. Its value is no smaller than that of the
+        first point on the manifold.
         """
         x = self.retract(self.to_vector(Z))
         if x is None:
@@ -184,25 +160,7 @@ class SupportManifold:
             value += rise
             if rise <= MIN_NEWTON_RISE * value:
                 break
-        return JointSolution(self.to_loadings(x), value, self.compute_multipliers(x), self.supports)
-
-    def compute_multipliers(self, x: Array) -> Array:
-        """Compute the Lagrange multipliers of the equations at x, (m, m), by least squares; x is on the manifold.
-
-        They are scaled as the attribute `multipliers` of `JointSolution`, symmetric.
-        """
-        _, J = self.evaluate_equations(x)
-        gradient = 2 * self.within_covariance @ x
-        return self._to_multiplier_matrix(np.linalg.pinv(J, rcond=SINGULAR_VALUE_CUTOFF) @ gradient)
-
-    def _to_multiplier_matrix(self, pair_multipliers: Array) -> Array:
-        """Return `pair_multipliers`, (m(m + 1)/2,), as a symmetric matrix, (m, m); those of the norms are doubled.
-
-        The derivative of zⱼᵀzⱼ is 2zⱼ.
-        """
-        L = np.zeros((self.unit_indicators.shape[1],) * 2)
-        L[self.component_pairs] = pair_multipliers
-        return L + L.T
+        return self.to_loadings(x)
 
     def _compute_newton_step(self, x: Array) -> tuple[Array | None, Array]:
         """Return the step to the maximum of the quadratic model, or None at a stationary point, and J⁺ at x.
@@ -219,7 +177,9 @@ class SupportManifold:
         slope = tangent.T @ gradient
         if not np.linalg.norm(slope) > MIN_RELATIVE_SLOPE * np.linalg.norm(gradient):
             return None, pseudo_inverse
-        L = self._to_multiplier_matrix(pseudo_inverse.T @ gradient)
+        L = np.zeros((self.unit_indicators.shape[1],) * 2)  # Lagrange multipliers
+        L[self.component_pairs] = pseudo_inverse.T @ gradient
+        L = L + L.T  # those of the norms are doubled, because the derivative of zⱼᵀzⱼ is 2zⱼ
         between = self.unit_indicators @ (L - np.diag(np.diagonal(L))) @ self.unit_indicators.T
         H = 2 * self.within_covariance - np.diag(self.unit_indicators @ np.diagonal(L)) - between * self.metric
         w, Q = np.linalg.eigh(tangent.T @ H @ tangent)

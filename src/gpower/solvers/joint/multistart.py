@@ -4,8 +4,9 @@ The search works in rounds, as for one component. A product with the whole matri
 components, and the rest of the round needs only their covariance S. Many starts are improved as one batch. Each begins
 with a low penalty on violations of the constraint, which grows until it nearly enforces the constraint. At every
 penalty level each component in turn swaps variables if this improves the penalised objective. The best starts are then
-projected on the feasible set, where all components are maximised together on their supports, and a local search swaps
-variables within and between components. The objective never falls: the components passed in are one of the starts, and
+projected on the feasible set, where all components are maximised together on their supports, and are among the starts
+of the next generation. At the end a local search swaps variables within and between components. The objective never
+falls: the components passed in are one of the starts, and
 a result is used only if it is better.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
@@ -16,17 +17,16 @@ float64.
 
 - `Constraint`: ``penalty_matrix(S, others)`` gives V, (R, n, q), and d, (R, n), of the penalty zᵀ(VVᵀ + diag(d))z of
   one component given the others; ``compute_violation(S, Z)``, (R,), is zero for feasible components;
-  ``project_feasible(S, Z, supports)`` is the feasible `JointSolution` near Z, or None; ``swap_candidates(S, joint)``
-  yields supports and loadings to project; ``trivial_feasible(S, like)`` gives components that need no search;
-  ``min_relative_variance`` is the share of the largest variance that is rounding.
+  ``project_feasible(S, Z, supports)`` are feasible loadings near Z, or None; ``trivial_feasible(S, like)`` gives
+  components that need no search; ``min_relative_variance`` is the share of the largest variance that is rounding;
+  ``entering_loading`` is the loading with which a swapped variable comes in.
 - ``search_locally(start, find_better, n)`` moves to better solutions up to n times; ``find_largest_rows(v, k)`` are the
   rows of the k largest values of each column, in any order; ``embed_rows(Z, idx, n)`` has Z at rows `idx` of n rows of
   zeros; ``normalize_columns(Z)`` has unit or zero columns; ``to_host(x)`` is x as a NumPy array. An
-  `AdjustedVariancePenalty` gives the penalty matrix of the variance that the other components explain.
-- `JointSolution`: ``Z``, (n, m), ``value``, the sum of variances, and ``supports``. - ``batched_swap_test(P, B, d)``
-  takes the covariances on the supports, (R, k, k), with all variables, (R, k, n), and the variances, (R, n); it gives
-  the largest eigenvalues, their vectors, (R, k), and a slack, (R, k, n), which is negative where swapping the variable
-  of the row for that of the column raises the eigenvalue.
+  `AdjustedVariancePenalty` gives the penalty matrix of the variance that other components explain.
+- ``batched_swap_test(P, B, d)`` takes the covariances on the supports, (R, k, k), with all variables, (R, k, n), and
+  the variances, (R, n); it gives the largest eigenvalues, their vectors, (R, k), and a slack, (R, k, n), which is
+  negative where swapping the variable of the row for that of the column raises the eigenvalue.
 - `Operator`: ``gram(idx)``, the covariance of some columns, on the host; ``correlate(combine(Z))``, AᵀA Z where the
   matrix is; ``to_backend`` moves an array there; ``column_norms``, (n,), and ``norm_tolerance``, the norm that rounding
   gives to a zero column; ``precision``, the relative rounding error of a product. ``Scores.from_gram(G)`` computes
@@ -47,7 +47,6 @@ from gpower.operators.base import Operator
 from gpower.operators.explained_variance import Scores
 from gpower.penalties.elementary import find_largest_rows
 from gpower.solvers.joint.constraints import AdjustedVariancePenalty, Constraint, Supports
-from gpower.solvers.joint.manifold_newton import JointSolution
 from gpower.solvers.local_search import batched_swap_test, search_locally
 
 #: Number of variables up to which all of them are candidates.
@@ -65,11 +64,14 @@ LOWEST_PENALTY_RANGE, HIGHEST_PENALTY, N_PENALTY_LEVELS = (0.05, 10.0), 30.0, 8
 #: orthogonal) take a tenth longer for the same result.
 SWAPS_PER_PENALTY_LEVEL = 1
 #: Number of generations of starts, number of best solutions from which the next generation starts, and share of their
-#: components that start at random variables instead.
+#: components that start at random variables instead. With one generation 10 of 55 problems end lower, by up to 9 %.
 N_GENERATIONS, N_ELITE, RENEWED_COMPONENT_SHARE = 4, 4, 0.4
 #: Number of starts of a generation that are projected on the feasible set, number of solutions that get a local search,
 #: and its largest number of swaps.
 N_PROJECTED_STARTS, N_SEARCHED_SOLUTIONS, MAX_SWAPS = 4, 2, 200
+#: Largest number of swaps that are tried from one solution, and of loadings of all components together for which swaps
+#: are tried. Without swaps 7 of 120 problems of 7 variables end lower, by up to 0.5 %.
+MAX_TRIED_SWAPS, MAX_SWAPPED_LOADINGS = 16, 64
 #: Decimals to which values of about one are compared: solutions and starts that agree so far count as the same.
 VALUE_DECIMALS = 9
 #: Cost of a unit of violation when the starts to project are chosen.
@@ -159,48 +161,55 @@ def make_start_batch(
 
 def multistart(
     S: Array, constraint: Constraint, starts: Sequence[Array], cardinalities: Sequence[int], rng: np.random.RandomState
-) -> JointSolution | None:
+) -> Array | None:
     """Return the best feasible components over a covariance S, (n, n), of scale one; None if none were found.
 
     The search runs in generations of starts. The first consists of the given starts and random ones, each later one of
     the best solutions so far and copies with some components at random.
 
     Each start is (n, m), float64, with unit or zero columns, and there is at least one; `cardinalities` are m numbers
-    from 1 to n.
+    from 1 to n. The result is (n, m).
     """
 
-    def project(candidates: Sequence[Array]) -> list[JointSolution]:
+    def project(candidates: Sequence[Array]) -> list[Array]:
         """Return the feasible components near each of the loadings, (n, m), the best few, best first; perhaps none."""
-        return _select_distinct_solutions(
-            [constraint.project_feasible(S, Z, _fill_joint_supports(S, Z, cardinalities)) for Z in candidates]
-        )
+        projected = [constraint.project_feasible(S, Z, _fill_joint_supports(S, Z, cardinalities)) for Z in candidates]
+        return _select_distinct_solutions(S, projected)
 
     count = int(np.clip(MAX_BATCH_WORK // (sum(cardinalities) * S.shape[0]), len(starts), MAX_STARTS))
     best = project(starts) or project(constraint.trivial_feasible(S, starts[0]))
     for generation in range(N_GENERATIONS if count > len(starts) else 1):
-        elite = [joint.Z for joint in best] if generation and best else [*starts, np.zeros_like(starts[0])]
+        elite = best if generation and best else [*starts, np.zeros_like(starts[0])]
         batch = make_start_batch(S, elite, cardinalities, count, rng)
         lowest = np.exp(rng.uniform(np.log(LOWEST_PENALTY_RANGE[0]), np.log(LOWEST_PENALTY_RANGE[1]), count))
         for penalty_weights in np.geomspace(lowest, HIGHEST_PENALTY, N_PENALTY_LEVELS):
             for j in range(len(cardinalities)):
                 penalty_matrix = constraint.penalty_matrix(S, np.delete(batch.Z, j, axis=-1))
                 batch.improve_component(j, penalty_matrix, penalty_weights, SWAPS_PER_PENALTY_LEVEL)
-        variances = np.sum(batch.Z * (S @ batch.Z), axis=(1, 2))
-        scores = variances - VIOLATION_COST * constraint.compute_violation(S, batch.Z)
+        scores = compute_total_variance(S, batch.Z) - VIOLATION_COST * constraint.compute_violation(S, batch.Z)
         chosen = np.unique(scores.round(VALUE_DECIMALS), return_index=True)[1][::-1][:N_PROJECTED_STARTS]
-        members = ((batch.Z[r], [support[r] for support in batch.supports]) for r in chosen)
-        best = _select_distinct_solutions([*best, *(constraint.project_feasible(S, *member) for member in members)])
-    find_better = partial(find_better_constrained, S, constraint)
-    searched = [search_locally(solution, find_better, MAX_SWAPS) for solution in best[:N_SEARCHED_SOLUTIONS]]
-    return max(searched, key=lambda joint: joint.value, default=None)
+        projected = [
+            constraint.project_feasible(S, batch.Z[r], [support[r] for support in batch.supports]) for r in chosen
+        ]
+        best = _select_distinct_solutions(S, [*best, *projected])
+    if sum(cardinalities) > MAX_SWAPPED_LOADINGS:
+        return best[0] if best else None
+    find_better = partial(find_better_constrained, S, constraint, cardinalities)
+    searched = [search_locally(Z, find_better, MAX_SWAPS) for Z in best[:N_SEARCHED_SOLUTIONS]]
+    return max(searched, key=partial(compute_total_variance, S), default=None)
 
 
-def _select_distinct_solutions(solutions: Sequence[JointSolution | None]) -> list[JointSolution]:
-    """Return the best `N_ELITE` solutions with distinct values, best first, without None.
+def compute_total_variance(S: Array, Z: Array) -> Array:
+    """Compute the sum of variances Σ zⱼᵀΣzⱼ of components, (..., n, m), over a covariance S, (n, n), as (...)."""
+    return np.asarray(np.sum(Z * (S @ Z), axis=(-2, -1)))
 
-    Values are about one and compared to `VALUE_DECIMALS`; of equal ones the last is kept.
+
+def _select_distinct_solutions(S: Array, solutions: Sequence[Array | None]) -> list[Array]:
+    """Return the best `N_ELITE` solutions, (n, m), with distinct total variances, best first, without None.
+
+    Variances are about one and compared to `VALUE_DECIMALS`; of equal ones the last is kept.
     """
-    by_value = {round(solution.value, VALUE_DECIMALS): solution for solution in solutions if solution is not None}
+    by_value = {round(float(compute_total_variance(S, Z)), VALUE_DECIMALS): Z for Z in solutions if Z is not None}
     return [by_value[value] for value in sorted(by_value, reverse=True)[:N_ELITE]]
 
 
@@ -215,17 +224,45 @@ def _fill_joint_supports(S: Array, Z: Array, cardinalities: Sequence[int]) -> Su
     return [order[: min(k, S.shape[0]), j] for j, k in enumerate(cardinalities)]
 
 
-def find_better_constrained(S: Array, constraint: Constraint, current: JointSolution) -> JointSolution | None:
-    """Return the first feasible swap near `current`, within or between components, that raises the objective, or None.
+def find_better_constrained(S: Array, constraint: Constraint, cardinalities: Sequence[int], Z: Array) -> Array | None:
+    """Return the first feasible swap near Z, within or between components, that raises the total variance, or None.
 
-    `current` and the result satisfy the constraint over the covariance S, (n, n). The objective, the sum of variances,
-    must rise by a relative `MIN_JOINT_RISE`.
+    Z, (n, m), and the result satisfy the constraint. The total variance must rise by a relative `MIN_JOINT_RISE`. A
+    variable that comes in may belong to another component: if supports must be disjoint, that one gets another.
     """
-    for supports, guess in constraint.swap_candidates(S, current):
-        solution = constraint.project_feasible(S, guess, supports)
-        if solution is not None and solution.value > current.value * (1 + MIN_JOINT_RISE):
-            return solution
+    supports = _fill_joint_supports(S, Z, cardinalities)
+    swaps = [(*swap, j) for j, support in enumerate(supports) for swap in _rank_swaps(S, constraint, Z, j, support)]
+    for _, out, into, sign, j in sorted(swaps, reverse=True)[:MAX_TRIED_SWAPS]:
+        guess, swapped = Z.copy(), list(supports)
+        guess[out, j], guess[into, j] = 0.0, sign * constraint.entering_loading
+        swapped[j] = np.where(swapped[j] == out, into, swapped[j])
+        better = constraint.project_feasible(S, guess, swapped)
+        if better is not None and (
+            compute_total_variance(S, better) > compute_total_variance(S, Z) * (1 + MIN_JOINT_RISE)
+        ):
+            return better
     return None
+
+
+def _rank_swaps(
+    S: Array, constraint: Constraint, Z: Array, j: int, support: Array
+) -> list[tuple[float, int, int, float]]:
+    """Return the best swaps of a variable of component j, on a support, for another: gain, variable out and in, sign.
+
+    A variable gains the loading that a power step would give it, less that of the variable that goes out. The power
+    step leaves out what the constraint with the other components takes away. There are `MAX_TRIED_SWAPS` swaps at most.
+    """
+    z = Z[:, j]
+    outside = np.setdiff1d(np.arange(len(S)), support)
+    normals = np.column_stack([z, constraint.penalty_matrix(S, np.delete(Z, j, axis=1))[0]])
+    pull = S @ z
+    slope = pull - normals @ np.linalg.lstsq(normals[support], pull[support], rcond=None)[0]
+    slope = slope[outside] / max(float(z @ pull), np.finfo(np.float64).tiny)
+    gains = np.abs(slope) - np.abs(z[support])[:, None]
+    best = np.argsort(-gains, axis=None, kind="stable")[:MAX_TRIED_SWAPS]
+    out, into = np.unravel_index(best, gains.shape)
+    columns = gains.ravel()[best], support[out], outside[into], np.copysign(1.0, slope[into])
+    return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def block_coordinate(S: Array, Z: Array, cardinalities: Sequence[int]) -> tuple[Array, float]:
@@ -375,12 +412,13 @@ def solve_joint(
         largest_variance = float(np.max(np.sum(Z[W] * (S @ Z[W]), axis=0))) or 1.0
         sizes = [min(k, W.size) for k in cardinalities[:m]]
         joint = multistart(S / largest_variance, constraint, [Z[W][:, :m]], sizes, rng)
-        if joint is None or joint.value * largest_variance * scale <= best_value * (1 + MIN_JOINT_RISE):
+        value = -np.inf if joint is None else float(compute_total_variance(S, joint)) * scale
+        if joint is None or value <= best_value * (1 + MIN_JOINT_RISE):
             break
-        best_value = joint.value * largest_variance * scale
+        best_value = value
         min_variance = max(constraint.min_relative_variance, 64 * operator.precision)
-        varies = np.sum(joint.Z * (S @ joint.Z), axis=0) > min_variance
-        Z = best = np.pad(embed_rows(normalize_columns(joint.Z * varies), W, n), ((0, 0), (0, Z.shape[1] - m)))
+        varies = np.sum(joint * (S @ joint), axis=0) > min_variance
+        Z = best = np.pad(embed_rows(normalize_columns(joint * varies), W, n), ((0, 0), (0, Z.shape[1] - m)))
         if W.size <= MAX_UNSCREENED_VARIABLES:
             break
     return best
