@@ -152,7 +152,7 @@ def test_residuals_are_permuted_within_batches(balance):
     samples, basis = _standardize_samples(table, prepared)
     assert np.sum(samples**2) == pytest.approx(prepared.operator.total_variance, rel=1e-10)
     np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-10)
-    orders = Permutations(0, 40, np.arange(12), np.zeros(12, bool), _find_strata(table)).all_orders
+    orders = Permutations(40, np.arange(12), 0, _find_strata(table)).draw(0)(None)
     np.testing.assert_array_equal(labels[orders], np.tile(labels, (12, 1)))
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(40), (12, 1)))
     assert len(np.unique(orders, axis=0)) == 12
