@@ -75,6 +75,8 @@ def test_p_values_never_fall_and_decide(test):
     assert np.all(np.diff(test.p_values) >= 0)
     np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # p-values of later components are doubled
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
+    made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
+    assert list(made) == [60, 60, 60, 20, 20, 20]  # hopeless components get no more permutations
 
 
 def small_fit(A, k):
@@ -138,11 +140,6 @@ def test_its_text_states_the_result(test):
     assert len(lines) == 6
     assert re.fullmatch(rf"  1: +{100 * test.variance[0] / test.total_variance:.1f} %.* p = 0\.016", lines[0])
     assert "all that were tested, there may be more" in repr(replace(test, level=1.0))
-
-
-def test_hopeless_components_get_no_more_permutations(test):
-    made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
-    assert list(made) == [60, 60, 60, 20, 20, 20]
 
 
 def test_variances_are_those_of_the_fit_and_horns_line_that_of_pca(test):
@@ -226,13 +223,6 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
     assert not model.notes_.size
-
-
-def test_certificates_of_auto_ignore_the_cardinalities_of_missing_components():
-    X = np.random.default_rng(0).standard_normal((60, 12))
-    X[:, :4] += 2 * X[:, [5]]
-    model = GPower("auto", cardinality=[4, 3, 2]).fit(X)
-    assert len(certify(model, X)) == len(model.components_) == 1
 
 
 def make_two_factors():
