@@ -1,6 +1,7 @@
 """Over-representation of gene sets and the pathway enrichment index."""
 
 import math
+import sys
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -180,12 +181,15 @@ class TestResult:
         assert frame["enriched"].tolist() == [True, False, False]
         assert enrich(loadings([0]), {"S": ["g1"]}, genes=TWENTY).to_frame().columns.tolist() == frame.columns.tolist()
 
-    def test_frame_columns_and_records_are_one_table(self):
+    def test_frame_columns_and_records_are_one_table(self, monkeypatch):
         gene_sets = {"tie": ["g2"], "found": ["g0", "g1"], "also": ["g1"], "quiet": ["g15"]}
         result = enrich(loadings([0, 1, 2], [1]), gene_sets, genes=TWENTY)
         assert result.columns()["gene_set"].tolist() == ["found", "tie", "also", "also", "found"]  # ties as given
         pd.testing.assert_frame_equal(result.to_frame(), pd.DataFrame(result.columns()))
         assert list(result.records()) == result.to_frame().to_dict("records")
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(ImportError, match=r"need pandas: pip install .*pandas"):
+            result.to_frame()
 
     def test_index_counts_a_set_once_and_all_sets(self):
         gene_sets = {"A": ["g0", "g1", "g2"], "B": ["g9"], "C": ["nowhere"], "D": ["g8"]}

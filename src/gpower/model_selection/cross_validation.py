@@ -340,13 +340,11 @@ def describe_cardinality_choice(search: GPowerCV) -> str:
         for number, limits in zip(numbers, search.cardinality_range_.tolist(), strict=True)
     ]
     unit = "variables" if search.groups is None else "groups"
-    is_single = len(choices) == 1
-    subject = (
-        f"the number of {unit}, {choices[0]}, was"
-        if is_single
-        else (f"the numbers of {unit}, {', '.join(choices[:-1])} and {choices[-1]}, were")
-    )
-    is_largest, is_fewest = ("it has", "it is") if is_single else ("they have", "they are")
+    if len(choices) == 1:
+        subject, is_largest, is_fewest = f"the number of {unit}, {choices[0]}, was", "it has", "it is"
+    else:
+        listed = f"{', '.join(choices[:-1])} and {choices[-1]}"
+        subject, is_largest, is_fewest = f"the numbers of {unit}, {listed}, were", "they have", "they are"
     reason = f"{is_fewest} the fewest within one standard error of" if search.rule == "one-se" else is_largest
     return (
         f"{subject} chosen by cross-validation in {search.n_splits_} folds: {reason} the largest "
