@@ -53,7 +53,7 @@ def test_members_on_the_page_of_a_class_are_described(module, name):
     ("module", "name", "there", "absent"),
     [
         ("gpower", "GPower", {"fit", "fit_transform", "load", "report"}, {"set_fit_request", "tol"}),
-        ("gpower", "ComponentTest", {"p_values", "horn", "plot"}, {"level"}),
+        ("gpower", "ComponentTest", {"p_values", "null_quantile", "plot"}, {"level", "horn"}),
         ("gpower", "SparsityPath", {"cardinality", "at", "save"}, {"count", "index", "complete"}),
         ("gpower", "AscentResult", {"converged", "gap"}, set()),
         ("gpower.solvers.ascent", "Trace", set(), {"values", "seconds"}),

@@ -75,6 +75,8 @@ def test_p_values_never_fall_and_decide(test):
     assert np.all(np.diff(test.p_values) >= 0)
     np.testing.assert_allclose(test.p_values[:3], np.array([1, 2, 2]) / 61)  # p-values of later components are doubled
     assert test.n_components == np.count_nonzero(test.p_values <= 0.05) == 3
+    made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
+    assert list(made) == [60, 60, 60, 20, 20, 20]  # hopeless components get no more permutations
 
 
 def small_fit(A, k):
@@ -112,14 +114,14 @@ def by_hand(A, loadings, k, orders):
 
 def test_p_values_are_those_of_the_procedure_written_out(monkeypatch):
     X = np.random.default_rng(100).standard_normal((40, 10))
-    orders, plain = [], DeflationStage.compute_permuted_gram
+    orders, plain = [], DeflationStage.permute_residual
 
     def record_order(stage, order):
         if stage.score_basis.size:  # orders of the second component; the first has the same
             orders.append(order)
         return plain(stage, order)
 
-    monkeypatch.setattr(DeflationStage, "compute_permuted_gram", record_order)
+    monkeypatch.setattr(DeflationStage, "permute_residual", record_order)
     # The level is so high that all permutations are made.
     test = component_test(X, 2, cardinality=3, n_permutations=100, level=0.99)
     loadings = GPower(2, cardinality=3).fit(X).components_
@@ -138,11 +140,6 @@ def test_its_text_states_the_result(test):
     assert len(lines) == 6
     assert re.fullmatch(rf"  1: +{100 * test.variance[0] / test.total_variance:.1f} %.* p = 0\.016", lines[0])
     assert "all that were tested, there may be more" in repr(replace(test, level=1.0))
-
-
-def test_hopeless_components_get_no_more_permutations(test):
-    made = np.count_nonzero(~np.isnan(test.permuted_variance), axis=0)
-    assert list(made) == [60, 60, 60, 20, 20, 20]
 
 
 def test_variances_are_those_of_the_fit_and_horns_line_that_of_pca(test):
@@ -178,12 +175,15 @@ def test_some_variables_of_a_permuted_table_are_those_of_the_whole():
     z = GPower(1, cardinality=6).fit(X).components_[0]
     second = first.deflate(z, fit_spec)
     rows = np.union1d([0, 7, 11], np.flatnonzero(z))
-    orders = Permutations(0, 30, np.arange(12), np.isin(np.arange(12), rows))
-    some = orders.get_for_variables(rows)
-    np.testing.assert_array_equal(some, orders.all_orders[rows])
-    np.testing.assert_array_equal(np.sort(orders.all_orders, axis=1), np.tile(np.arange(30), (12, 1)))
+    blocks = np.empty(12, int)
+    blocks[rows], blocks[np.setdiff1d(np.arange(12), rows)] = np.split(np.arange(12), [rows.size])
+    strata = [np.arange(0, 30, 2), np.arange(1, 30, 2)]
+    draw_orders = Permutations(30, blocks, rows.size, strata).draw(0)
+    some, orders = draw_orders(rows), draw_orders(None)
+    np.testing.assert_array_equal(some, orders[rows])
+    np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(30), (12, 1)))
     np.testing.assert_allclose(
-        second.restrict_to_variables(rows).permute_residual(some), second.permute_residual(orders.all_orders)[rows]
+        second.restrict_to_variables(rows).permute_residual(some), second.permute_residual(orders)[rows]
     )
 
 
@@ -194,13 +194,13 @@ def test_the_longest_variables_decide_as_all_do(scale, monkeypatch):
     X = make_planted_components(40, 1500, (12, 12, 8), (60.0, 40.0, 6.0), random_state=0).X
     X *= np.random.RandomState(0).lognormal(0, 0.4, 1500)
     options = {"cardinality": 12, "scale": scale, "n_permutations": 39}
-    draw, drawn = Permutations._draw_orders, []
-    monkeypatch.setattr(Permutations, "_draw_orders", lambda self, some: drawn.append(some.size) or draw(self, some))
+    fit, sizes = DeflationStage.compute_variance, []
+    monkeypatch.setattr(DeflationStage, "compute_variance", lambda self, A: sizes.append(len(A)) or fit(self, A))
     quick = component_test(X, 4, **options)
-    few = sum(drawn)
+    n_whole_tables = sizes.count(1500)
     monkeypatch.setattr(permuted_tables, "MIN_SCREENING_MARGIN", np.inf)  # all variables decide, same permutations
     slow = component_test(X, 4, **options)
-    assert 2 * few < sum(drawn)  # some tables were decided by a few variables
+    assert 3 * n_whole_tables < sizes.count(1500)  # many tables were decided by a few variables
     np.testing.assert_array_equal(quick.p_values, slow.p_values)
     made = quick.n_tested - 1
     np.testing.assert_allclose(quick.null_quantile[:made], slow.null_quantile[:made], rtol=0.1)
@@ -223,13 +223,6 @@ def test_auto_fits_as_many_as_are_more_than_chance():
     model.n_components = 2
     assert "component_p_values_" not in vars(model.fit(X))
     assert not model.notes_.size
-
-
-def test_certificates_of_auto_ignore_the_cardinalities_of_missing_components():
-    X = np.random.default_rng(0).standard_normal((60, 12))
-    X[:, :4] += 2 * X[:, [5]]
-    model = GPower("auto", cardinality=[4, 3, 2]).fit(X)
-    assert len(certify(model, X)) == len(model.components_) == 1
 
 
 def make_two_factors():

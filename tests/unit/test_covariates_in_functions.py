@@ -15,7 +15,8 @@ from gpower import GPower, GPowerCV, certify, certify_total, component_test, spa
 from gpower.analysis.permutation_test import _find_strata, _standardize_samples
 from gpower.analysis.permuted_tables import DeflationStage, Permutations
 from gpower.datasets import load_planted_expression
-from gpower.model_selection.folds import CovarianceFolds, FoldSamples, SampleFolds, build_fold_source
+from gpower.model_selection.folds import CovarianceFolds, SampleFolds, build_fold_source
+from gpower.operators.explained_variance import compute_captured_share
 from gpower.validation.prepare import read_estimator_input
 
 LABELS = np.array(["a", "b", "c", "b"] * 10)
@@ -71,20 +72,16 @@ def test_a_fold_is_regressed_on_its_training_samples(container, n_samples, sourc
     specs = table.build_fit_specs()
     folds = build_fold_source(table, specs[0], [train, test])
     assert type(folds) is source
-    assert folds.n_features == 8
     prepared = folds.prepare_training(train, specs)
-    held_out = folds.take_held_out(test, prepared, 1)
+    score = folds.make_held_out_score(test, prepared, 1)
     own, others = residualize_held_out(X, covariates, train, test, center)
     expected = read_estimator_input(model, own).prepare(None, specs)
     assert prepared.operator.total_variance == pytest.approx(expected.operator.total_variance, rel=1e-8)
     np.testing.assert_allclose(prepared.moments.mean, expected.moments.mean, atol=1e-8)
     np.testing.assert_allclose(prepared.moments.scale, expected.moments.scale, rtol=1e-8)
-    explicit = FoldSamples(others)
-    np.testing.assert_allclose(held_out.mean, explicit.mean, atol=1e-8)
-    np.testing.assert_allclose(held_out.squared_deviations, explicit.squared_deviations, rtol=1e-8)
-    Z, origin = np.random.default_rng(0).standard_normal((8, 2)), expected.moments.mean
-    grams = (data.compute_score_gram(Z, origin) for data in (held_out, explicit))
-    np.testing.assert_allclose(*grams, rtol=1e-8)
+    Z = np.random.default_rng(0).standard_normal((8, 2))
+    share = compute_captured_share(others, Z, expected.moments.mean, expected.moments.scale)
+    assert score(Z) == pytest.approx(share, rel=1e-8)
 
 
 def test_missing_entries_of_held_out_samples_are_imputed_after_the_covariates_are_removed():
@@ -97,8 +94,9 @@ def test_missing_entries_of_held_out_samples_are_imputed_after_the_covariates_ar
     table = read_estimator_input(model, holes).with_covariates(covariates)
     train, test = np.arange(20), np.arange(20, 40)
     folds = SampleFolds(table)
-    held_out = folds.take_held_out(test, folds.prepare_training(train, table.build_fit_specs()), 1)
-    assert held_out.squared_deviations[0] < 4 * residualize(X, covariates)[:, 0].var() * 20
+    score = folds.make_held_out_score(test, folds.prepare_training(train, table.build_fit_specs()), 1)
+    variances = residualize(X, covariates).var(axis=0)
+    assert score(np.eye(12)[:, :1]) < 4 * variances[0] / variances.sum()
     fitted = model.fit(X, covariates=covariates)
     rest = np.where(np.isnan(holes), np.nan, X - (covariates - fitted.covariates_mean_) @ fitted.covariates_coef_)
     plain = GPower(1, cardinality=3, missing="impute").fit(residualize(X, covariates))
@@ -154,7 +152,7 @@ def test_residuals_are_permuted_within_batches(balance):
     samples, basis = _standardize_samples(table, prepared)
     assert np.sum(samples**2) == pytest.approx(prepared.operator.total_variance, rel=1e-10)
     np.testing.assert_allclose(basis.T @ basis, np.eye(4), atol=1e-10)
-    orders = Permutations(0, 40, np.arange(12), np.zeros(12, bool), _find_strata(table)).all_orders
+    orders = Permutations(40, np.arange(12), 0, _find_strata(table)).draw(0)(None)
     np.testing.assert_array_equal(labels[orders], np.tile(labels, (12, 1)))
     np.testing.assert_array_equal(np.sort(orders, axis=1), np.tile(np.arange(40), (12, 1)))
     assert len(np.unique(orders, axis=0)) == 12

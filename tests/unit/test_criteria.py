@@ -10,23 +10,10 @@ from tests.planted_data import make_modules, make_planted_components
 from gpower import GPower, GPowerCV
 from gpower.datasets import expression_cohort, load_planted_expression
 from gpower.model_selection import score_sparseness
-from gpower.model_selection.criteria import SELECTION_CRITERIA, ChosenPoint, CriterionScores, choose_point
+from gpower.model_selection.criteria import SELECTION_CRITERIA, ChosenPoint, choose_point
 from gpower.model_selection.cross_validation import _make_folds
 from gpower.model_selection.folds import SampleFolds
 from gpower.validation.prepare import read_estimator_input
-
-
-def test_the_index_of_sparseness_counts_what_a_component_adds():
-    scores = CriterionScores(
-        grid=np.array([1, 2, 5, 10]),
-        max_cardinality=20,
-        prediction=np.array([[0.3, 0.4, 0.7, 0.71], [0.2, 0.5, 0.6, 0.65]]),
-        other_prediction=np.array([0.2, 0.1]),
-        pca_prediction=np.array([0.8, 0.8]),
-    )
-    np.testing.assert_allclose(scores.sparseness[0], [0.1 * 0.95, 0.2 * 0.9, 0.5 * 0.75, 0.51 * 0.5])
-    assert scores.choose("sparseness", "best").chosen == 2
-    assert scores.choose("prediction", "best").chosen == 3
 
 
 def test_the_chosen_point_follows_the_rule():
@@ -63,9 +50,9 @@ def test_held_out_samples_do_not_change_the_fit_of_a_fold():
     model = GPowerCV(1, missing="impute", cv=[(np.arange(30), np.arange(30, 60))])
     (fold,) = _make_folds(model, read_estimator_input(model, X), None, np.array([4, 8]))
     found, again = (fold.score_grid(SampleFolds(read_estimator_input(model, table))) for table in (X, other))
-    for Z, W in zip(found[-1], again[-1], strict=True):
+    for Z, W in zip(found.loadings, again.loadings, strict=True):
         np.testing.assert_array_equal(Z.toarray(), W.toarray())
-    assert not np.allclose(found[0], again[0])
+    assert not np.allclose(found.prediction, again.prediction)
 
 
 def test_two_correlated_modules_are_two_components():

@@ -83,19 +83,20 @@ def test_a_component_is_scored_together_with_those_before_and_those_to_come():
     options = {"cardinalities": grid, "cv": SPLITS, "n_init": 12}
     model = GPowerCV(2, **options).fit(X)
     preliminary = GPowerCV(2, **options, search="joint", rule="best").fit(X).best_params_["cardinality"]
-    first, second = (model.cv_results_["param_component"] == j for j in (0, 1))
+    results, sparseness = model.cv_results_, []
     chosen = model.best_params_["cardinality"]
     for j, (train, test) in enumerate(SPLITS.split(X)):
-        mean = X[train].mean(axis=0)
-        B = X[test] - mean
-        scores = model.cv_results_[f"split{j}_test_score"]
+        B = X[test] - X[train].mean(axis=0)
         alike = GPower(2, cardinality=preliminary, n_init=12).fit(X[train])
         later = alike.components_[alike.extraction_order_ == 1].T
-        for i, k in enumerate(grid):
-            Z = GPower(1, cardinality=k, n_init=12).fit(X[train]).components_.T
-            np.testing.assert_allclose(scores[first][i], inside(B, np.hstack([Z, later])), rtol=1e-6)
-            both = GPower(2, cardinality=[chosen[0], k], n_init=12).fit(X[train]).components_.T
-            np.testing.assert_allclose(scores[second][i], inside(B, both), rtol=1e-6)
+        first = [GPower(1, cardinality=k, n_init=12).fit(X[train]).components_.T for k in grid]
+        both = [GPower(2, cardinality=[chosen[0], k], n_init=12).fit(X[train]).components_.T for k in grid]
+        expected = [inside(B, np.hstack([Z, later])) for Z in first] + [inside(B, Z) for Z in both]
+        np.testing.assert_allclose(results[f"split{j}_test_score"], expected, rtol=1e-6)
+        others = np.repeat([inside(B, later), inside(B, first[grid.index(chosen[0])])], len(grid))
+        sparseness.append((expected - others) * (1 - np.tile(grid, 2) / 12))
+    np.testing.assert_allclose(results["mean_sparseness"], np.mean(sparseness, axis=0), rtol=1e-6)
+    np.testing.assert_allclose(results["std_sparseness"], np.std(sparseness, axis=0), rtol=1e-5)
 
 
 def inside(B, Z):

@@ -30,7 +30,12 @@ from sklearn.utils.parallel import Parallel, delayed
 
 from gpower._utils.arrays import Array, to_host
 from gpower._utils.threads import limit_small_products
-from gpower.analysis.permuted_tables import NullComparison, build_deflation_stages, compute_permuted_variances
+from gpower.analysis.permuted_tables import (
+    DeflationStage,
+    Permutations,
+    build_deflation_stages,
+    fit_permuted_tables,
+)
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.solvers.fit_specification import FitSpec
 from gpower.solvers.sequential import solve_all_components
@@ -53,52 +58,46 @@ MAX_AUTO_COMPONENTS, N_AUTO_PERMUTATIONS, AUTO_SIGNIFICANCE_LEVEL = 20, 200, 0.0
 PermutationProgress = Callable[[int, int], object]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class NullDistribution:
-    """Variances of components in a table and in permuted tables, sums of squares ‖A z‖².
+    """Variances of components in a table and in permuted tables, not sums of squares.
 
-    Attributes
-    ----------
-    observed_variance : ndarray of shape (n_components,)
-        Variance of each component by a small fit to the residual after the earlier ones.
-    permuted_variance : ndarray of shape (n_permutations, n_components)
-        Variance of the component in permuted tables, estimated from the largest variables if they decide. NaN if it was
-        not computed, because the component could not become significant any more.
-    pca_variance : ndarray of shape (n_components,)
-        Variance of the principal components.
-    horn_mean : ndarray of shape (n_components,)
-        Mean variance of the principal components of permuted tables [Horn 1965].
-    total_variance : float
-        Variance of the table.
-    loadings : ndarray of shape (n_features, n_components)
-        Loadings of the components by the full fit, on the host.
-    column_norms : ndarray of shape (n_features,)
-        Norms of the centred and, if asked for, scaled variables.
-    notes : tuple of str
-        Sentences about the table: imputed values, columns that do not vary.
+    `gpower.ComponentTest` describes the attributes. An entry of `permuted_variance` is NaN if the component could not
+    become significant any more.
     """
 
-    observed_variance: Array
+    variance: Array
     permuted_variance: Array
     pca_variance: Array
-    horn_mean: Array
+    horn: Array
     total_variance: float
+    level: float
+    degrees_of_freedom: float
     loadings: Array
     column_norms: Array
     notes: tuple[str, ...] = ()
 
     @property
+    def p_values(self) -> Array:
+        """Return the p-value of each component, (n_components,), non-decreasing.
+
+        A component's p-value is at least those of the earlier components. Components after the first that fails are
+        not tested and have p-value one.
+        """
+        n_permuted = np.count_nonzero(~np.isnan(self.permuted_variance), axis=0)
+        n_reaching = _count_reaching(self.permuted_variance, self.variance)
+        p_values = _get_p_value_factors(n_permuted.size) * (1 + n_reaching) / (1 + n_permuted)
+        return np.maximum.accumulate(np.where(n_permuted > 0, np.minimum(p_values, 1.0), 1.0))
+
+    @property
+    def n_components(self) -> int:
+        """Return the number of components with p-value at most `level`."""
+        return int(np.count_nonzero(self.p_values <= self.level))
+
+    @property
     def n_tested(self) -> int:
         """Return the number of components that were compared with permuted tables."""
         return int(np.count_nonzero(~np.isnan(self.permuted_variance).all(axis=0)))
-
-    @property
-    def p_values(self) -> Array:
-        """Return the p-values of the components, (n_components,), non-decreasing; 1 for untested components."""
-        n_permuted = np.count_nonzero(~np.isnan(self.permuted_variance), axis=0)
-        n_reaching = _count_reaching(self.permuted_variance, self.observed_variance)
-        p_values = _get_p_value_factors(n_permuted.size) * (1 + n_reaching) / (1 + n_permuted)
-        return np.maximum.accumulate(np.where(n_permuted > 0, np.minimum(p_values, 1.0), 1.0))
 
 
 def _get_p_value_factors(count: int) -> Array:
@@ -153,18 +152,22 @@ def permutation_test(
     # Single precision suffices for a comparison and takes half the time.
     A = np.ascontiguousarray((samples / unit).T.astype(np.float32))
     stages = build_deflation_stages(A, basis.astype(np.float32), loadings, fit_spec)
-    comparisons = [NullComparison.from_stage(stage) for stage in stages]
-    seeds = rng.randint(2**31 - 1, size=n_permutations)
     blocks = np.arange(len(A)) if blocks is None else blocks
-    strata = _find_strata(table)
-    permuted_variance, horn_mean = _run_permutations(comparisons, seeds, level, blocks, strata, n_jobs, progress)
-    _, pca_variance = compute_leading_components(prepared.operator, len(stages))
+    permutations = Permutations.from_stages(stages, blocks, _find_strata(table))
+    seeds = rng.randint(2**31 - 1, size=n_permutations)
+    first_end = N_CALIBRATION_PERMUTATIONS if permutations.n_first else PERMUTATIONS_PER_BATCH
+    batches = np.split(seeds, np.arange(first_end, n_permutations, PERMUTATIONS_PER_BATCH))
+    permuted_variance, horn_mean = _run_permutations(stages, batches, permutations, level, n_jobs, progress)
+    degrees_of_freedom = max(table.shape[0] - 1.0, 1.0)
+    factor = unit**2 / degrees_of_freedom
     return NullDistribution(
-        observed_variance=unit**2 * np.array([comparison.observed_variance for comparison in comparisons]),
-        permuted_variance=unit**2 * permuted_variance,
-        pca_variance=pca_variance,
-        horn_mean=unit**2 * horn_mean,
-        total_variance=prepared.operator.total_variance,
+        variance=factor * np.array([stage.observed_variance for stage in stages]),
+        permuted_variance=factor * permuted_variance,
+        pca_variance=compute_leading_components(prepared.operator, len(stages))[1] / degrees_of_freedom,
+        horn=factor * horn_mean,
+        total_variance=prepared.operator.total_variance / degrees_of_freedom,
+        level=level,
+        degrees_of_freedom=degrees_of_freedom,
         loadings=loadings,
         column_norms=to_host(prepared.moments.column_norms),
         notes=prepared.notes,
@@ -176,64 +179,56 @@ def _standardize_samples(table: EstimatorInput, prepared: PreparedData) -> tuple
 
     With covariates the samples are residuals, and times the roots of their weights if batches are balanced.
     """
-    if prepared.covariates is None:
-        moments = prepared.moments
-        return (table.X - moments.mean) / moments.scale, np.zeros((table.shape[0], 0))
     operator = table.prepare(reduce=False).operator  # that of `prepared` may be a covariance
+    samples = operator.columns(np.arange(table.shape[1]))
+    if prepared.covariates is None:
+        return samples, np.zeros((len(samples), 0))
     basis, root_weight = prepared.covariates.basis, operator.sqrt_sample_weight
     assert basis is not None
-    A = operator.columns(np.arange(table.shape[1]))
-    return A, basis if root_weight is None else root_weight[:, None] * basis
+    return samples, basis if root_weight is None else root_weight[:, None] * basis
 
 
-def _find_strata(table: EstimatorInput) -> list[Array] | None:
-    """Return the indices of the samples of each batch; None without batches."""
+def _find_strata(table: EstimatorInput) -> list[Any]:
+    """Return the indices of the samples of each batch; without batches one slice of all samples."""
     batch = getattr(table.covariates, "batch", None)
-    return None if batch is None else [np.flatnonzero(batch == label) for label in sorted(set(batch))]
+    return [slice(None)] if batch is None else [np.flatnonzero(batch == label) for label in sorted(set(batch))]
 
 
 def _run_permutations(
-    comparisons: Sequence[NullComparison],
-    seeds: Array,
+    stages: Sequence[DeflationStage],
+    batches: Sequence[Array],
+    permutations: Permutations,
     level: float,
-    blocks: Array,
-    strata: Sequence[Array] | None,
     n_jobs: int | None,
     progress: PermutationProgress | None,
 ) -> tuple[Array, Array]:
-    """Return the variances in permuted tables, (n_seeds, n_components), and Horn's threshold, (n_components,).
+    """Return the variances in permuted tables, (n_permutations, n_components), and Horn's threshold, (n_components,).
 
-    Stages that cannot become significant any more are left out: their variances in further tables are NaN.
+    `batches` are seeds of tables. Stages that cannot become significant any more are left out: their variances in
+    further tables are NaN.
     """
-    observed = np.array([comparison.observed_variance for comparison in comparisons])
-    n_components = n_active = len(comparisons)
-    permuted = np.full((seeds.size, n_components), np.nan)
-    max_reaching = np.floor(level * (seeds.size + 1) / _get_p_value_factors(n_components)) - 1
-    is_drawn_first = np.zeros(int(blocks.max()) + 1, bool)
-    for comparison in comparisons:
-        if comparison.longest_variables is not None:
-            is_drawn_first[blocks[comparison.longest_variables]] = True
-    first_end = N_CALIBRATION_PERMUTATIONS if is_drawn_first.any() else PERMUTATIONS_PER_BATCH
-    horn_mean = np.zeros(0)
-    for batch in np.split(np.arange(seeds.size), np.arange(first_end, seeds.size, PERMUTATIONS_PER_BATCH)):
-        stage = comparisons[0].stage
+    observed = np.array([stage.observed_variance for stage in stages])
+    n_permutations, n_active, done = sum(map(len, batches)), len(stages), 0
+    permuted = np.full((n_permutations, n_active), np.nan)
+    ratios, horn_mean = permuted.copy(), np.zeros(0)
+    max_reaching = np.floor(level * (n_permutations + 1) / _get_p_value_factors(n_active)) - 1
+    is_stacked = stages[0].is_solved_in_stack
+    for seeds in batches:
         # Tables of few variables are solved together, others in parallel.
-        parts = [batch] if stage.is_solved_in_stack else np.split(batch, batch.size)
-        n_pca_components = n_components if batch[0] == 0 else 0
-        with limit_small_products(stage.table.size):
-            results = Parallel(n_jobs=n_jobs if len(parts) > 1 else 1)(
-                delayed(compute_permuted_variances)(
-                    comparisons[:n_active], seeds[part], blocks, is_drawn_first, strata, n_pca_components
+        parts = [seeds] if is_stacked else np.split(seeds, seeds.size)
+        with limit_small_products(stages[0].table.size):
+            results = Parallel(n_jobs=1 if is_stacked else n_jobs)(
+                delayed(fit_permuted_tables)(
+                    stages[:n_active], part, permutations, ratios[:done, :n_active], 0 if done else len(stages)
                 )
                 for part in parts
             )
-        components, ratios, pca = map(np.vstack, zip(*results, strict=True))
-        permuted[batch, :n_active] = components
-        comparisons = [each.add_ratios(ratios[:, j]) for j, each in enumerate(comparisons[:n_active])]
-        if batch[0] == 0:
-            horn_mean = np.mean(pca, axis=0)
+        rows = slice(done, done + seeds.size)
+        permuted[rows, :n_active], ratios[rows, :n_active], pca = map(np.vstack, zip(*results, strict=True))
+        horn_mean = horn_mean if done else np.mean(pca, axis=0)
+        done += seeds.size
         if progress is not None:
-            progress(int(batch[-1]) + 1, seeds.size)
+            progress(done, n_permutations)
         hopeless = np.flatnonzero(_count_reaching(permuted, observed)[:n_active] > max_reaching[:n_active])
         n_active = int(hopeless[0]) if hopeless.size else n_active
         if n_active == 0:
@@ -253,11 +248,8 @@ def choose_n_components(table: EstimatorInput, rng: np.random.RandomState) -> tu
     table = table.prepare_for_permutation()
     overrides = {"n_components": max_components, "method": "deflation", "mu": None, "constraint": None}
     fit_spec = table.build_fit_specs(overrides)[0]
-    p_values = permutation_test(
-        table, fit_spec, rng, n_permutations=N_AUTO_PERMUTATIONS, level=AUTO_SIGNIFICANCE_LEVEL
-    ).p_values
-    count = max(1, int(np.count_nonzero(p_values <= AUTO_SIGNIFICANCE_LEVEL)))
-    return fix_n_components(params, count), p_values
+    found = permutation_test(table, fit_spec, rng, n_permutations=N_AUTO_PERMUTATIONS, level=AUTO_SIGNIFICANCE_LEVEL)
+    return fix_n_components(params, max(1, found.n_components)), found.p_values
 
 
 def describe_selection(p_values: Array) -> str:

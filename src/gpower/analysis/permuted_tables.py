@@ -11,10 +11,10 @@ instead of 25 s (processor time); on tables of 100 × 5000 with three planted co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -33,10 +33,12 @@ from gpower.solvers.starts import ColumnStarts, Start, StartContext
 MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY = 300, 6
 #: Margin, a share of the permuted variance: a permuted table is far below the table if at least this lies between them.
 MIN_SCREENING_MARGIN = 0.25
-#: Number of entries up to which the residual of a table is kept.
-MAX_CACHED_ENTRIES = 1_000_000
 #: Tolerance of a small fit, and its largest number of iterations.
 QUICK_FIT_TOLERANCE, MAX_QUICK_FIT_STEPS = 1e-3, 60
+
+#: Function of variables, or of None for all, that returns the order of the samples of each in one permuted table,
+#: (n_variables, n_samples).
+OrderSource: TypeAlias = Callable[[Array | None], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,18 +63,39 @@ class DeflationStage:
     fit_spec: FitSpec
 
     @cached_property
-    def score_projections(self) -> Array:
-        """Return the coefficients of every variable in `score_basis`, (n_features, c + j)."""
-        return self.table @ self.score_basis
-
-    @cached_property
     def residual_norms(self) -> Array:
         """Return the norms of the variables in the residual, (n_features, 1)."""
         return np.linalg.norm(self.compute_residual(), axis=1, keepdims=True)
 
+    @cached_property
+    def observed_variance(self) -> float:
+        """Return the variance of the component that a small fit finds in the residual."""
+        return self.compute_variance(self.compute_residual())
+
+    @cached_property
+    def longest_stage(self) -> DeflationStage | None:
+        """Return the stage of `longest_variables`, with one start; None if all variables are always used."""
+        if self.longest_variables is None:
+            return None
+        stage = self.restrict_to_variables(self.longest_variables)
+        return replace(stage, fit_spec=replace(stage.fit_spec, start=None))
+
+    @cached_property
+    def longest_variables(self) -> Array | None:
+        """Return the variables of largest norm and those of earlier components, in order; None if that saves little."""
+        spec = self.fit_spec.sparsity
+        count = max(MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY * max(self.fit_spec.cardinalities, default=0))
+        saves_little = 2 * count >= self.table.shape[0]
+        if saves_little or spec.needs_all_columns or spec.penalty_family.support_rules is not None:
+            return None
+        largest = np.argsort(-self.residual_norms[:, 0], kind="stable")[:count]
+        return np.union1d(largest, np.flatnonzero(self.loading_basis.any(axis=1)))
+
     def compute_residual(self) -> Array:
         """Compute the residual, (n_features, n_samples); not cached, because many stages would not fit into memory."""
-        return self.table - self.score_projections @ self.score_basis.T if self.score_basis.size else self.table
+        if not self.score_basis.size:
+            return self.table
+        return self.table - (self.table @ self.score_basis) @ self.score_basis.T
 
     def deflate(self, z: Array, fit_spec: FitSpec) -> DeflationStage:
         """Return the next stage, without the scores of the loadings z, (n_features,)."""
@@ -87,16 +110,6 @@ class DeflationStage:
         loading_basis = np.linalg.qr(np.column_stack([self.loading_basis, z])).Q.astype(dtype)
         return DeflationStage(self.table, score_basis, loading_basis, fit_spec)
 
-    def find_longest_variables(self) -> Array | None:
-        """Return the variables of largest norm and those of earlier components, in order; None if that saves little."""
-        spec = self.fit_spec.sparsity
-        count = max(MIN_LONGEST_VARIABLES, LONGEST_PER_CARDINALITY * max(self.fit_spec.cardinalities, default=0))
-        saves_little = 2 * count >= self.table.shape[0]
-        if saves_little or spec.needs_all_columns or spec.penalty_family.support_rules is not None:
-            return None
-        largest = np.argsort(-self.residual_norms[:, 0], kind="stable")[:count]
-        return np.union1d(largest, np.flatnonzero(self.loading_basis.any(axis=1)))
-
     def restrict_to_variables(self, variables: Array) -> DeflationStage:
         """Return the stage of some variables, which must include those of earlier components."""
         return DeflationStage(
@@ -109,40 +122,16 @@ class DeflationStage:
         `order`, (n_features, n_samples), has a permutation in each row. Scores and loadings of earlier components are
         removed again, and the norms of the variables restored.
         """
-        A = self._permute_columns(order)
-        if self.score_basis.size:
-            A -= (A @ self.score_basis) @ self.score_basis.T
-            A *= self._compute_norm_factors(np.linalg.norm(A, axis=1, keepdims=True))
-        return A
-
-    def compute_permuted_gram(self, order: Array) -> Array:
-        """Return the inner products of the rows of `permute_residual(order)`, (n_features, n_features), in float64."""
-        A = self._permute_columns(order)
-        gram = compute_table_gram(A)
-        if self.score_basis.size:
-            gram -= compute_table_gram(A @ self.score_basis)
-            factors = self._compute_norm_factors(np.sqrt(np.maximum(np.diag(gram), 0))[:, None])
-            gram *= factors * factors.T
-        return gram
-
-    def _permute_columns(self, order: Array) -> Array:
-        """Return the residual with its samples in the given order, without variance along earlier loadings."""
         n, p = self.table.shape
-        residual = self._cached_residual if self.table.size <= MAX_CACHED_ENTRIES else self.compute_residual()
-        A = np.take(residual, order + p * np.arange(n)[:, None])  # indices into the flattened array
+        A = np.take(self.compute_residual(), order + p * np.arange(n)[:, None])  # indices into the flattened array
         rows = np.flatnonzero(self.loading_basis.any(axis=1))
         W = self.loading_basis[rows]
         A[rows] -= W @ (W.T @ A[rows])
+        if self.score_basis.size:
+            A -= (A @ self.score_basis) @ self.score_basis.T
+            norms = np.linalg.norm(A, axis=1, keepdims=True)
+            A *= self.residual_norms / np.where(norms > 0, norms, np.inf)
         return A
-
-    def _compute_norm_factors(self, norms: Array) -> Array:
-        """Return the factors, (n_features, 1), that give variables of these norms the norms of the residual."""
-        return self.residual_norms / np.where(norms > 0, norms, np.inf)
-
-    @cached_property
-    def _cached_residual(self) -> Array:
-        """Return the residual of a small table, which is permuted many times."""
-        return self.compute_residual()
 
     @property
     def is_solved_in_stack(self) -> bool:
@@ -158,6 +147,25 @@ class DeflationStage:
             return 0.0
         result = solve_component(operator, self.fit_spec, np.random.RandomState(0))
         return float(Scores.from_loadings(operator, result.Z).variances[0])
+
+    def compute_permuted_variance(self, draw_orders: OrderSource, known_ratios: Array) -> tuple[float, float]:
+        """Return the variance in a permuted table, and its ratio to that of the largest variables.
+
+        If the largest variables decide, the variance is estimated from theirs, and the ratio is NaN. `known_ratios` are
+        those of earlier tables, or NaN.
+        """
+        longest_variance = np.nan
+        if self.longest_stage is not None:
+            A = self.longest_stage.permute_residual(draw_orders(self.longest_variables))
+            longest_variance = self.longest_stage.compute_variance(A)
+            ratios = known_ratios[~np.isnan(known_ratios)]
+            if ratios.size:
+                # The ratio may be as far above the largest one seen as the largest is above the smallest.
+                max_expected_ratio = 2 * ratios.max() - ratios.min()
+                if (1 + MIN_SCREENING_MARGIN) * max_expected_ratio * longest_variance < self.observed_variance:
+                    return float(ratios.mean() * longest_variance), np.nan
+        variance = self.compute_variance(self.permute_residual(draw_orders(None)))
+        return variance, variance / longest_variance if longest_variance > 0 else np.nan
 
 
 def fit_covariances(covariances: Array, stages: Sequence[DeflationStage]) -> Array:
@@ -199,157 +207,103 @@ def compute_table_gram(A: Array) -> Array:
     return (A @ A.T).astype(np.float64)
 
 
+@dataclass(frozen=True, eq=False)
 class Permutations:
-    """Orders of the samples of every variable in one permuted table, (n_features, n_samples), drawn when needed.
+    """Orders of the samples of every variable in permuted tables.
 
-    Parameters
+    Attributes
     ----------
-    seed : int
     n_samples : int
     blocks : ndarray of int of shape (n_features,)
         Block of each variable, from 0: variables of the same block share an order.
-    is_drawn_first : ndarray of bool of shape (n_blocks,)
-        Whether the order of a block is drawn at once; the other orders are drawn on the first use of `all_orders`.
-    strata : sequence of ndarray of int, optional
-        Indices of the samples of each batch, within which samples are permuted; by default all are one batch.
+    n_first : int
+        Number of blocks that are drawn first. The others are drawn only if all variables are needed.
+    strata : sequence of ndarray of int, or of slice
+        Indices of the samples of each batch, within which samples are permuted.
     """
 
-    def __init__(
-        self, seed: int, n_samples: int, blocks: Array, is_drawn_first: Array, strata: Sequence[Array] | None = None
-    ) -> None:
-        self._rng = np.random.default_rng(seed)
-        self._strata = [slice(None)] if strata is None else strata
-        self._block_indices = blocks
-        self._deferred_blocks = np.flatnonzero(~is_drawn_first)
-        self._orders_by_block = np.empty((is_drawn_first.size, n_samples), np.intp)
-        self._draw_orders(np.flatnonzero(is_drawn_first))
-
-    def _draw_orders(self, blocks: Array) -> None:
-        orders = np.tile(np.arange(self._orders_by_block.shape[1]), (blocks.size, 1))
-        for rows in self._strata:
-            orders[:, rows] = self._rng.permuted(orders[:, rows], axis=1)
-        self._orders_by_block[blocks] = orders
-
-    def get_for_variables(self, variables: Array) -> Array:
-        """Return the orders of variables whose blocks are drawn first, (n_variables, n_samples)."""
-        return self._orders_by_block[self._block_indices[variables]]
-
-    @cached_property
-    def all_orders(self) -> Array:
-        """Return the orders of all variables, (n_features, n_samples)."""
-        self._draw_orders(self._deferred_blocks)
-        return self._orders_by_block[self._block_indices]
-
-
-@dataclass(frozen=True, eq=False)
-class NullComparison:
-    """Comparison of permuted tables with the table at one stage, by the largest variables if they suffice.
-
-    Attributes
-    ----------
-    stage : DeflationStage
-    observed_variance : float
-        Variance of the component that a small fit finds in the table.
-    longest_variables : ndarray of int or None
-        The variables of largest norm; None if all variables are always used.
-    screening_ratios : ndarray
-        Ratios of the variance of all variables to that of the largest ones, from permuted tables with both.
-    """
-
-    stage: DeflationStage
-    observed_variance: float
-    longest_variables: Array | None
-    screening_ratios: Array = field(default_factory=lambda: np.zeros(0))
+    n_samples: int
+    blocks: Array
+    n_first: int
+    strata: Sequence[Any]
 
     @classmethod
-    def from_stage(cls, stage: DeflationStage) -> NullComparison:
-        """Create a comparison without permuted tables."""
-        return cls(stage, stage.compute_variance(stage.compute_residual()), stage.find_longest_variables())
+    def from_stages(cls, stages: Sequence[DeflationStage], blocks: Array, strata: Sequence[Any]) -> Permutations:
+        """Create the source of orders; the blocks of the largest variables of all stages are drawn first."""
+        is_first = np.zeros(int(blocks.max()) + 1, bool)
+        for stage in stages:
+            if stage.longest_variables is not None:
+                is_first[blocks[stage.longest_variables]] = True
+        rank = np.argsort(np.argsort(~is_first, kind="stable"))
+        return cls(stages[0].table.shape[1], rank[blocks], int(is_first.sum()), strata)
 
-    @cached_property
-    def _longest_stage(self) -> DeflationStage:
-        """Return the stage of the largest variables, with one start."""
-        stage = self.stage.restrict_to_variables(
-            np.zeros(0, np.intp) if self.longest_variables is None else self.longest_variables
-        )
-        return replace(stage, fit_spec=replace(stage.fit_spec, start=None))
+    def draw(self, seed: int) -> OrderSource:
+        """Return a function that draws the orders of one table."""
 
-    def compute_permuted_variance(self, permutations: Permutations) -> tuple[float, float]:
-        """Return the variance in a permuted table, and its ratio to that of the largest variables.
+        @cache
+        def draw_blocks(count: int) -> Array:
+            orders = np.tile(np.arange(self.n_samples), (count, 1))
+            for i, rows in enumerate(self.strata):
+                part = orders[:, rows]
+                rng = np.random.default_rng([seed, i])  # one for each, so that the first blocks are always the same
+                orders[:, rows] = rng.permuted(part, axis=1, out=part)  # several times as fast as without `out`
+            return orders
 
-        The ratio is NaN if only one of the two was computed.
-        """
-        if self.longest_variables is None:
-            return self.stage.compute_variance(self.stage.permute_residual(permutations.all_orders)), np.nan
-        orders = permutations.get_for_variables(self.longest_variables)
-        restricted = self._longest_stage.compute_variance(self._longest_stage.permute_residual(orders))
-        if self.screening_ratios.size:
-            # The ratio may be as far above the largest one seen as the largest is above the smallest.
-            max_expected_ratio = 2 * self.screening_ratios.max() - self.screening_ratios.min()
-            upper = (1 + MIN_SCREENING_MARGIN) * float(max_expected_ratio) * restricted
-            if upper < self.observed_variance:
-                return float(np.mean(self.screening_ratios)) * restricted, np.nan
-        variance = self.stage.compute_variance(self.stage.permute_residual(permutations.all_orders))
-        return variance, variance / restricted if restricted > 0 else np.nan
+        def draw_orders(variables: Array | None) -> Array:
+            if variables is None:
+                return draw_blocks(int(self.blocks.max()) + 1)[self.blocks]
+            return draw_blocks(self.n_first)[self.blocks[variables]]
 
-    def add_ratios(self, ratios: Array) -> NullComparison:
-        """Return the comparison with more ratios; NaN are left out."""
-        return replace(self, screening_ratios=np.concatenate([self.screening_ratios, ratios[~np.isnan(ratios)]]))
+        return draw_orders
 
 
-class PermutedVariances(NamedTuple):
-    """Variances in permuted tables, sums of squares ‖A z‖².
-
-    Attributes
-    ----------
-    components : ndarray of shape (n_tables, n_comparisons)
-        Variance of the next component at every stage.
-    ratios : ndarray of shape (n_tables, n_comparisons)
-        Ratio of that variance to that of the largest variables; NaN if only one of the two was computed.
-    pca : ndarray of shape (n_tables, n_pca_components)
-        Variances of the principal components of the tables themselves.
-    """
-
-    components: Array
-    ratios: Array
-    pca: Array
-
-
-def compute_permuted_variances(
-    comparisons: Sequence[NullComparison],
+def fit_permuted_tables(
+    stages: Sequence[DeflationStage],
     seeds: Array,
-    blocks: Array,
-    is_drawn_first: Array,
-    strata: Sequence[Array] | None,
+    permutations: Permutations,
+    known_ratios: Array,
     n_pca_components: int,
-) -> PermutedVariances:
+) -> tuple[Array, Array, Array]:
     """Fit every stage of the tables that are permuted with these seeds; tables of few variables are solved together.
 
-    `seeds` are integers, one for each table; `blocks`, `is_drawn_first` and `strata` are those of `Permutations`.
+    Parameters
+    ----------
+    stages : sequence of DeflationStage
+    seeds : ndarray of int of shape (n_tables,)
+    permutations : Permutations
+    known_ratios : ndarray of shape (n_known, n_stages)
+        Ratios of earlier tables, or NaN.
+    n_pca_components : int
+
+    Returns
+    -------
+    variances : ndarray of shape (n_tables, n_stages)
+        Variances, sums of squares ‖A z‖², of the next component at every stage.
+    ratios : ndarray of shape (n_tables, n_stages)
+        Ratios of these variances to those of the largest variables; NaN if only one of the two was computed.
+    pca_variances : ndarray of shape (n_tables, n_pca_components)
+        Variances of the principal components of the tables themselves.
     """
-    first = comparisons[0].stage
-    n, p = first.table.shape
-    is_stacked = first.is_solved_in_stack
-    grams = np.empty((seeds.size, len(comparisons), n, n) if is_stacked else 0)
-    components = np.empty((seeds.size, len(comparisons)))
-    ratios = np.full(components.shape, np.nan)
-    pca = np.zeros((seeds.size, n_pca_components))
-    for i, seed in enumerate(seeds):
-        permutations = Permutations(int(seed), p, blocks, is_drawn_first, strata)
-        for j, comparison in enumerate(comparisons):
-            if is_stacked:
-                grams[i, j] = comparison.stage.compute_permuted_gram(permutations.all_orders)
-            else:
-                components[i, j], ratios[i, j] = comparison.compute_permuted_variance(permutations)
-        if n_pca_components and not is_stacked:
-            operator = build_table_operator(first.permute_residual(permutations.all_orders), first.fit_spec)
-            pca[i] = compute_leading_components(operator, n_pca_components)[1]
-    if is_stacked:
-        stages = [comparison.stage for comparison in comparisons] * seeds.size
-        components = fit_covariances(grams.reshape(-1, n, n), stages).reshape(components.shape)
+    shape = seeds.size, len(stages)
+    variances, ratios, pca_variances = np.empty(shape), np.full(shape, np.nan), np.zeros((shape[0], n_pca_components))
+    is_stacked = stages[0].is_solved_in_stack
+    grams: list[Array] = []
+    for i, draw_orders in enumerate(map(permutations.draw, seeds.tolist())):
+        if is_stacked:
+            orders = draw_orders(None)
+            grams += [compute_table_gram(stage.permute_residual(orders)) for stage in stages]
+            continue
+        for j, stage in enumerate(stages):
+            variances[i, j], ratios[i, j] = stage.compute_permuted_variance(draw_orders, known_ratios[:, j])
         if n_pca_components:
-            pca = np.maximum(np.linalg.eigvalsh(grams[:, 0])[:, ::-1][:, :n_pca_components], 0)
-    return PermutedVariances(components, ratios, pca)
+            operator = build_table_operator(stages[0].permute_residual(draw_orders(None)), stages[0].fit_spec)
+            pca_variances[i] = compute_leading_components(operator, n_pca_components)[1]
+    if is_stacked:
+        variances = fit_covariances(np.array(grams), [*stages] * seeds.size).reshape(shape)
+        if n_pca_components:
+            spectra = np.linalg.eigvalsh(np.array(grams[:: len(stages)]))
+            pca_variances = np.maximum(spectra[:, ::-1][:, :n_pca_components], 0)
+    return variances, ratios, pca_variances
 
 
 @dataclass(frozen=True, eq=False)

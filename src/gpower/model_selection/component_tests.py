@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -25,18 +24,32 @@ from gpower.validation.params import check_int, make_random_state
 from gpower.validation.prepare import read_estimator_input
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class ComponentTest:
+class ComponentTest(NullDistribution):
     """Result of `component_test`: variance and p-value of every component.
 
     Attributes
     ----------
-    null_distribution : NullDistribution
-        Sums of squares of the components of the table and of permuted tables.
+    variance : ndarray of shape (n_components,)
+        Variance of each component after deflation by the earlier ones, by the same quick fits as for permuted tables.
+    permuted_variance : ndarray of shape (n_permutations, n_components)
+        `variance` of every permuted table; NaN if it was not computed. For a wide table most entries are estimates
+        from the variables of largest norm only. They are used if they are far below the variance of the table.
+    pca_variance : ndarray of shape (n_components,)
+        Variances of the leading PCA components.
+    horn : ndarray of shape (n_components,)
+        Mean variances of the PCA components of permuted tables (Horn 1965).
+    total_variance : float
+        Variance of the table.
     level : float
         Significance level: a component counts if its p-value is at most this.
     degrees_of_freedom : float
-        Divisor that turns sums of squares into variances, n_samples − 1.
+        Divisor of the variances, n_samples − 1.
+    loadings : ndarray of shape (n_features, n_components)
+        Loadings of the components by a full fit.
+    column_norms : ndarray of shape (n_features,)
+        Norms of the centred and, if asked for, scaled variables.
+    notes : tuple of str
+        Sentences about the table: imputed values, columns that do not vary.
 
     Examples
     --------
@@ -46,10 +59,6 @@ class ComponentTest:
     >>> test.n_components, test.p_values.shape
     (3, (4,))
     """
-
-    null_distribution: NullDistribution
-    level: float
-    degrees_of_freedom: float
 
     def __repr__(self) -> str:
         percent = 100 / (self.total_variance or 1.0)
@@ -63,67 +72,16 @@ class ComponentTest:
         return "\n  ".join([count, *lines[: self.n_tested]]) + ">"
 
     @property
-    def p_values(self) -> Array:
-        """Return the p-value of each component, (n_components,), non-decreasing.
-
-        A component's p-value is at least those of the earlier components. Components after the first that fails are
-        not tested and have p-value one.
-        """
-        return self.null_distribution.p_values
-
-    @property
-    def n_components(self) -> int:
-        """Return the number of components with p-value at most `level`."""
-        return int(np.count_nonzero(self.p_values <= self.level))
-
-    @property
-    def n_tested(self) -> int:
-        """Return the number of components that were compared with permuted tables."""
-        return self.null_distribution.n_tested
-
-    @property
-    def variance(self) -> Array:
-        """Return the variance of each component after deflation by the earlier ones, (n_components,).
-
-        The table gets the same quick fits as permuted tables.
-        """
-        return self.null_distribution.observed_variance / self.degrees_of_freedom
-
-    @property
-    def permuted_variance(self) -> Array:
-        """Return `variance` of every permuted table, (n_permutations, n_components); NaN if it was not computed.
-
-        For a wide table most entries are estimates from the variables of largest norm only. They are used if they are
-        far below the variance of the table.
-        """
-        return self.null_distribution.permuted_variance / self.degrees_of_freedom
-
-    @property
     def null_quantile(self) -> Array:
         """Return the 1 − level quantile of `permuted_variance`, (n_components,); NaN for components not tested."""
         columns = [column[~np.isnan(column)] for column in self.permuted_variance.T]
         return np.array([np.quantile(c, 1 - self.level) if c.size else np.nan for c in columns])
 
     @property
-    def pca_variance(self) -> Array:
-        """Return the variances of the leading PCA components, (n_components,)."""
-        return self.null_distribution.pca_variance / self.degrees_of_freedom
-
-    @property
-    def horn(self) -> Array:
-        """Return the mean variances of the PCA components of permuted tables (Horn 1965), (n_components,)."""
-        return self.null_distribution.horn_mean / self.degrees_of_freedom
-
-    @property
     def n_components_pca(self) -> int:
         """Return the number of leading PCA components whose variance exceeds `horn`."""
         below = self.pca_variance <= self.horn
         return int(np.argmax(below)) if below.any() else below.size
-
-    @property
-    def total_variance(self) -> float:
-        """Return the total variance of the table."""
-        return self.null_distribution.total_variance / self.degrees_of_freedom
 
     def columns(self) -> dict[str, Array]:
         """Return the result as named columns with one row per component."""
@@ -216,8 +174,14 @@ def component_test(
     """
     model = GPower(n_components, **options)
     table = read_estimator_input(model, X).with_covariates(covariates, batch).prepare_for_permutation()
-    n_permutations, level = check_permutations(n_permutations, level)
-    null_distribution = permutation_test(
+    level = check_probability_level(level)
+    n_permutations = check_int(n_permutations, "n_permutations", 1)
+    if (n_permutations + 1) * level < LATER_P_VALUE_FACTOR:
+        raise ValueError(
+            f"n_permutations={n_permutations} give p-values down to {LATER_P_VALUE_FACTOR / (n_permutations + 1):.2g}, "
+            f"above level={level:g}; use at least {int(np.ceil(LATER_P_VALUE_FACTOR / level)) - 1}."
+        )
+    found = permutation_test(
         table,
         table.build_fit_specs({"method": "deflation", "mu": None})[0],
         make_random_state(random_state),
@@ -227,21 +191,8 @@ def component_test(
         n_jobs=n_jobs,
         progress=progress,
     )
-    scaled_norms = null_distribution.column_norms
-    warn_all(iter_scale_warnings(null_distribution.loadings.T, scaled_norms, table.feature_names))
-    return ComponentTest(null_distribution, level, max(table.shape[0] - 1.0, 1.0))
-
-
-def check_permutations(n_permutations: int, level: float) -> tuple[int, float]:
-    """Return both checked parameters; raise ValueError if so few permutations cannot give a p-value as low as level."""
-    level = check_probability_level(level)
-    n_permutations = check_int(n_permutations, "n_permutations", 1)
-    if (n_permutations + 1) * level < LATER_P_VALUE_FACTOR:
-        raise ValueError(
-            f"n_permutations={n_permutations} give p-values down to {LATER_P_VALUE_FACTOR / (n_permutations + 1):.2g}, "
-            f"above level={level:g}; use at least {int(np.ceil(LATER_P_VALUE_FACTOR / level)) - 1}."
-        )
-    return n_permutations, level
+    warn_all(iter_scale_warnings(found.loadings.T, found.column_norms, table.feature_names))
+    return ComponentTest(**vars(found))
 
 
 def _encode_blocks(blocks: Iterable[object], n_features: int) -> Array:

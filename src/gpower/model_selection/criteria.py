@@ -20,39 +20,19 @@ rule "one-se" takes the fewest variables that do as well (Breiman, Friedman, Ols
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from gpower._utils.arrays import Array, stable_argmax, to_numpy
 from gpower.validation.pipelines import UnwrappedModel
 
-SELECTION_CRITERIA = ("sparseness", "prediction")
+#: What each criterion takes the largest value of, in words.
+SELECTION_CRITERIA = {
+    "sparseness": "variance explained in held-out samples times the share of unused variables",
+    "prediction": "variance explained in held-out samples",
+}
 SELECTION_RULES = ("best", "one-se")
-
-
-class FoldScores(NamedTuple):
-    """Scores of one fold for every cardinality of the grid.
-
-    Attributes
-    ----------
-    prediction : ndarray of shape (n_points,)
-        Share of the held-out variance that is explained.
-    other_prediction : float
-        Share of the held-out variance that the other components explain without the one to be chosen.
-    pca_prediction : float
-        Share of the held-out variance that the earlier components and PCA components explain.
-    loadings : list of CSC arrays of shape (n_features, m)
-        Loadings fitted to the training samples, one array per point.
-    """
-
-    prediction: Array
-    other_prediction: float
-    pca_prediction: float
-    loadings: list[sp.csc_array]
 
 
 class ChosenPoint(NamedTuple):
@@ -61,48 +41,6 @@ class ChosenPoint(NamedTuple):
     chosen: int
     first: int
     last: int
-
-
-@dataclass(frozen=True, eq=False)
-class CriterionScores:
-    """Scores of all folds for every cardinality of one component, or of all components in a joint search.
-
-    Attributes
-    ----------
-    grid : ndarray of shape (n_points,)
-        Cardinalities, ascending.
-    max_cardinality : int
-        Number of variables, or of groups, that a component may use.
-    prediction : ndarray of shape (n_splits, n_points)
-        Share of the held-out variance that is explained.
-    other_prediction, pca_prediction : ndarray of shape (n_splits,)
-        Share that the other components explain, and that PCA components explain together with those chosen earlier.
-    """
-
-    grid: Array
-    max_cardinality: int
-    prediction: Array
-    other_prediction: Array
-    pca_prediction: Array
-
-    @classmethod
-    def from_folds(cls, grid: Array, max_cardinality: int, fold_scores: Sequence[FoldScores]) -> CriterionScores:
-        """Create the scores of all folds from those of each fold."""
-        columns = (
-            np.array([getattr(fold, name) for fold in fold_scores])
-            for name in ("prediction", "other_prediction", "pca_prediction")
-        )
-        return cls(grid, max_cardinality, *columns)
-
-    @property
-    def sparseness(self) -> Array:
-        """Return the index of sparseness of held-out samples, (n_splits, n_points)."""
-        gain = self.prediction - self.other_prediction[:, None]
-        return np.asarray(gain * (1 - self.grid / self.max_cardinality))
-
-    def choose(self, criterion: str, rule: str) -> ChosenPoint:
-        """Return the point that a criterion and a rule choose, with the range that would do as well."""
-        return choose_point(self.prediction if criterion == "prediction" else self.sparseness, rule)
 
 
 def choose_point(scores: Array, rule: str) -> ChosenPoint:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,14 +21,8 @@ from gpower._utils.threads import limit_small_products
 from gpower.estimators.base import SparsePCAEstimator
 from gpower.estimators.fit_summary import NamedValues
 from gpower.estimators.gpower import GPower
-from gpower.model_selection.criteria import (
-    SELECTION_CRITERIA,
-    SELECTION_RULES,
-    ChosenPoint,
-    CriterionScores,
-    FoldScores,
-)
-from gpower.model_selection.folds import FoldSource, build_fold_source, compute_captured_squares, compute_total_squares
+from gpower.model_selection.criteria import SELECTION_CRITERIA, SELECTION_RULES, ChosenPoint, choose_point
+from gpower.model_selection.folds import FoldSource, build_fold_source
 from gpower.model_selection.grids import check_cardinality_grid, warm_path
 from gpower.model_selection.path import StepProgressCallback
 from gpower.operators import Operator
@@ -48,11 +42,6 @@ from gpower.validation.solver import PAPER_TOL, Solver
 #: Largest number of entries of a table whose folds are fitted with the settings of the final fit. Folds of larger
 #: tables skip the local search and have a tolerance of at least 1e-4.
 MAX_SMALL_TABLE_ENTRIES = 100_000
-#: What each criterion takes the largest value of, in words.
-_CRITERION_PHRASES = {
-    "sparseness": "variance explained in held-out samples times the share of unused variables",
-    "prediction": "variance explained in held-out samples",
-}
 #: Maximum number of points of the default grid, for a small table and for a large one.
 DEFAULT_GRID_SIZES = (50, 18)
 
@@ -180,7 +169,7 @@ class GPowerCV(SparsePCAEstimator):
         self
         """
         check_option(self.rule, "rule", SELECTION_RULES)
-        check_option(self.criterion, "criterion", SELECTION_CRITERIA)
+        check_option(self.criterion, "criterion", tuple(SELECTION_CRITERIA))
         check_option(self.search, "search", ("sequential", "joint"))
         if self.method == "block" and self.search == "sequential":
             raise ValueError(
@@ -202,8 +191,8 @@ class GPowerCV(SparsePCAEstimator):
         fold_source = build_fold_source(table, fit_spec, [rows for fold in folds for rows in (fold.train, fold.test)])
         components = range(len(fit_spec.mu)) if self.search == "sequential" else (-1,)
         with limit_small_products(math.prod(table.shape)):
-            scores_by_component = self._choose_in_turn(folds, fold_source, len(components), table.cardinality_range[1])
-        points = [scores.choose(self.criterion, self.rule) for scores in scores_by_component]
+            scores_by_component = self._choose_in_turn(folds, fold_source, len(components))
+        points = [choose_point(scores[self.criterion], self.rule) for scores in scores_by_component]
         order = self._fit_best_estimator(X, grid, points, covariates, batch)
         self.cv_results_ = _build_cv_results(components, grid, [scores_by_component[j] for j in order])
         self.n_splits_ = len(folds)
@@ -244,19 +233,18 @@ class GPowerCV(SparsePCAEstimator):
         return plot_cv(self, axes)
 
     def _choose_in_turn(
-        self, folds: Sequence[_Fold], fold_source: FoldSource, n_choices: int, max_cardinality: int
-    ) -> list[CriterionScores]:
+        self, folds: Sequence[_Fold], fold_source: FoldSource, n_choices: int
+    ) -> list[dict[str, Array]]:
         """Return the scores of every choice: that of one component after the other, or one for all.
 
         First all components have the same number of variables. From the best such components the later ones are taken
         while the number of each component is chosen.
         """
-        scores_by_component: list[CriterionScores] = []
+        scores_by_component: list[dict[str, Array]] = []
         total = n_choices * len(folds)
         fold_scores = self._score_folds(folds, fold_source, 0, total)
         if n_choices > 1:
-            scores = CriterionScores.from_folds(folds[0].grid, max_cardinality, fold_scores)
-            best = scores.choose(self.criterion, "best").chosen
+            best = choose_point(_stack_scores(fold_scores)[self.criterion], "best").chosen
             folds = [fold.with_later(own.loadings[best]) for fold, own in zip(folds, fold_scores, strict=True)]
             fold_scores = [
                 fold.score_grid(fold_source, [Z.toarray()[:, :1] for Z in own.loadings])
@@ -265,8 +253,8 @@ class GPowerCV(SparsePCAEstimator):
         for j in range(n_choices):
             if j > 0:
                 fold_scores = self._score_folds(folds, fold_source, j * len(folds), total)
-            scores_by_component.append(CriterionScores.from_folds(folds[0].grid, max_cardinality, fold_scores))
-            chosen = scores_by_component[-1].choose(self.criterion, self.rule).chosen
+            scores_by_component.append(_stack_scores(fold_scores))
+            chosen = choose_point(scores_by_component[-1][self.criterion], self.rule).chosen
             folds = [fold.with_component(own.loadings[chosen]) for fold, own in zip(folds, fold_scores, strict=True)]
         return scores_by_component
 
@@ -292,12 +280,12 @@ class GPowerCV(SparsePCAEstimator):
         self.cardinality_range_ = np.resize(ranges, (len(self.best_estimator_.cardinality_), 2))
         return order
 
-    def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[FoldScores]:
+    def _score_folds(self, folds: Sequence[_Fold], fold_source: FoldSource, done: int, total: int) -> list[_FoldScores]:
         """Return the scores of all folds for one component, and report progress after each fold."""
         results = Parallel(n_jobs=self.n_jobs, return_as="generator")(
             delayed(fold.score_grid)(fold_source) for fold in folds
         )
-        fold_scores: list[FoldScores] = []
+        fold_scores: list[_FoldScores] = []
         for result in results:
             fold_scores.append(result)
             if self.progress is not None:
@@ -352,17 +340,15 @@ def describe_cardinality_choice(search: GPowerCV) -> str:
         for number, limits in zip(numbers, search.cardinality_range_.tolist(), strict=True)
     ]
     unit = "variables" if search.groups is None else "groups"
-    is_single = len(choices) == 1
-    subject = (
-        f"the number of {unit}, {choices[0]}, was"
-        if is_single
-        else (f"the numbers of {unit}, {', '.join(choices[:-1])} and {choices[-1]}, were")
-    )
-    is_largest, is_fewest = ("it has", "it is") if is_single else ("they have", "they are")
+    if len(choices) == 1:
+        subject, is_largest, is_fewest = f"the number of {unit}, {choices[0]}, was", "it has", "it is"
+    else:
+        listed = f"{', '.join(choices[:-1])} and {choices[-1]}"
+        subject, is_largest, is_fewest = f"the numbers of {unit}, {listed}, were", "they have", "they are"
     reason = f"{is_fewest} the fewest within one standard error of" if search.rule == "one-se" else is_largest
     return (
         f"{subject} chosen by cross-validation in {search.n_splits_} folds: {reason} the largest "
-        f"{_CRITERION_PHRASES[search.criterion]} ({search.criterion})"
+        f"{SELECTION_CRITERIA[search.criterion]} ({search.criterion})"
     )
 
 
@@ -395,8 +381,13 @@ def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) 
         fold_model.set_params(tol=max(model.tol, PAPER_TOL))
         if fold_model.solver != "paper":  # which has no local search
             fold_model.set_params(solver__local_search=False)
-    splits = _split_samples(model, table, y)
-    return [_Fold(fold_model, grid, train, test, model.n_components, single_pass) for train, test in splits]
+    nothing = np.zeros((table.shape[1], 0))
+    return [
+        _Fold(
+            fold_model, grid, table.cardinality_range[1], train, test, model.n_components, single_pass, nothing, nothing
+        )
+        for train, test in _split_samples(model, table, y)
+    ]
 
 
 def _split_samples(model: GPowerCV, table: EstimatorInput, y: object) -> list[tuple[Array, Array]]:
@@ -424,27 +415,43 @@ def _split_samples(model: GPowerCV, table: EstimatorInput, y: object) -> list[tu
     return splits
 
 
+class _FoldScores(NamedTuple):
+    """Scores of one fold for every cardinality of the grid."""
+
+    prediction: Array  # share of the held-out variance that is explained, (n_points,)
+    sparseness: Array  # what the component adds to that share, times the share of unused variables, (n_points,)
+    pca_prediction: float  # share that the earlier components and PCA components explain
+    loadings: list[sp.csc_array]  # loadings fitted to the training samples, (n_features, m) for each point
+
+
+def _stack_scores(fold_scores: Sequence[_FoldScores]) -> dict[str, Array]:
+    """Return the scores of all folds by name, with one row per fold."""
+    names = ("prediction", "sparseness", "pca_prediction")
+    return {name: np.array([getattr(fold, name) for fold in fold_scores]) for name in names}
+
+
 @dataclass(frozen=True, eq=False)
 class _Fold:
     """One split into training and test samples, with the components chosen so far."""
 
     model: GPower
     grid: Array
+    max_cardinality: int  # number of variables, or of groups, that a component may use
     train: Array  # indices of the training samples
     test: Array  # indices of the held-out samples
     n_components: int  # number of all components, chosen or not
     single_pass: bool  # walk the grid once instead of twice
-    previous_loadings: tuple[Array, ...] = ()  # loadings of the chosen components, (n_features, 1) each
-    later_loadings: tuple[Array, ...] = ()  # loadings in place of components that are chosen later
+    previous_loadings: Array  # loadings of the chosen components, (n_features, j)
+    later_loadings: Array  # loadings in place of components that are chosen later, (n_features, l)
 
     def with_component(self, Z: sp.csc_array) -> _Fold:
         """Return the fold after choosing a component with loadings Z, (n_features, m)."""
-        previous = (*self.previous_loadings, np.asarray(Z.toarray()))
-        return replace(self, previous_loadings=previous, later_loadings=self.later_loadings[1:])
+        previous = np.hstack([self.previous_loadings, Z.toarray()])
+        return replace(self, previous_loadings=previous, later_loadings=self.later_loadings[:, 1:])
 
     def with_later(self, Z: sp.csc_array) -> _Fold:
         """Return the fold in which all components but the first have the loadings Z, (n_features, m)."""
-        return replace(self, later_loadings=tuple(np.hsplit(Z.toarray(), Z.shape[1])[1:]))
+        return replace(self, later_loadings=Z.toarray()[:, 1:])
 
     def _fit_grid(self, operator: Operator, fit_specs: Sequence[FitSpec]) -> list[Array]:
         """Return the loadings of every specification, (n_features, m) each."""
@@ -457,49 +464,47 @@ class _Fold:
         solutions = dict(warm_path(operator, fit_specs, rng, single_pass=self.single_pass))
         return [solutions[i].Z for i in range(len(fit_specs))]
 
-    def score_grid(self, fold_source: FoldSource, candidates: Sequence[Array] | None = None) -> FoldScores:
+    def score_grid(self, fold_source: FoldSource, candidates: Sequence[Array] | None = None) -> _FoldScores:
         """Fit the components that have no loadings yet at every point of the grid and score them on held-out samples.
 
         `candidates`, (n_features, m) for each point, are fitted loadings that are only scored.
         """
-        shape = self.train.size, fold_source.n_features
-        n_fitted = self.n_components - len(self.previous_loadings) - len(self.later_loadings)
+        previous, later = self.previous_loadings, self.later_loadings
+        n_fitted = self.n_components - previous.shape[1] - later.shape[1]
         params = self.model.get_params(deep=False) | {"n_components": n_fitted}
+        shape = self.train.size, len(previous)
         fit_specs = [build_fit_spec(params | {"cardinality": int(k)}, shape, fold_source.names) for k in self.grid]
         prepared = fold_source.prepare_training(self.train, fit_specs)
-        moments = prepared.moments
-        held_out = fold_source.take_held_out(self.test, prepared, self.n_components)
+        score = fold_source.make_held_out_score(self.test, prepared, self.n_components)
         operator = prepared.operator
-        for Z in self.previous_loadings:
-            operator = DEFLATION_RULES[self.model.deflation].remove(operator, Z[:, 0])
+        for z in previous.T:
+            operator = DEFLATION_RULES[self.model.deflation].remove(operator, z)
         if candidates is None:
             candidates = self._fit_grid(operator, fit_specs)
-        total = compute_total_squares(held_out, moments) or np.inf
-
-        def explained_share(*Z: Array) -> float:
-            return compute_captured_squares(held_out, np.hstack([*self.previous_loadings, *Z]), moments) / total
-
-        later = self.later_loadings
-        return FoldScores(
-            prediction=np.array([explained_share(Z, *later) for Z in candidates]),
-            other_prediction=explained_share(*later) if self.previous_loadings or later else 0.0,
-            pca_prediction=explained_share(compute_leading_components(operator, n_fitted + len(later))[0]),
-            loadings=[sp.csc_array(Z) for Z in candidates],
+        prediction = np.array([score(np.hstack([previous, Z, later])) for Z in candidates])
+        others = np.hstack([previous, later])
+        gain = prediction - (score(others) if others.size else 0.0)
+        pca_loadings = compute_leading_components(operator, n_fitted + later.shape[1])[0]
+        return _FoldScores(
+            prediction,
+            gain * (1 - self.grid / self.max_cardinality),
+            score(np.hstack([previous, pca_loadings])),
+            [sp.csc_array(Z) for Z in candidates],
         )
 
 
-def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[CriterionScores]) -> dict[str, Array]:
+def _build_cv_results(components: Sequence[int], grid: Array, scores: Sequence[dict[str, Array]]) -> dict[str, Array]:
     """Return the scores of all components as columns in scikit-learn's layout, with the index of sparseness."""
-    rows = np.hstack([each.prediction for each in scores])
-    ranks = [rankdata(-each.prediction.mean(axis=0), method="min") for each in scores]
+    prediction, sparseness = (np.hstack([each[name] for each in scores]) for name in ("prediction", "sparseness"))
+    ranks = [rankdata(-each["prediction"].mean(axis=0), method="min") for each in scores]
     return {
         "param_component": np.repeat(components, grid.size),
         "param_cardinality": np.tile(grid, len(components)),
-        **{f"split{i}_test_score": row for i, row in enumerate(rows)},
-        "mean_test_score": rows.mean(axis=0),
-        "std_test_score": rows.std(axis=0),
+        **{f"split{i}_test_score": row for i, row in enumerate(prediction)},
+        "mean_test_score": prediction.mean(axis=0),
+        "std_test_score": prediction.std(axis=0),
         "rank_test_score": np.hstack(ranks).astype(np.int32),
-        "ordinary_score": np.repeat([each.pca_prediction.mean() for each in scores], grid.size),
-        "mean_sparseness": np.hstack([each.sparseness.mean(axis=0) for each in scores]),
-        "std_sparseness": np.hstack([each.sparseness.std(axis=0) for each in scores]),
+        "ordinary_score": np.repeat([each["pca_prediction"].mean() for each in scores], grid.size),
+        "mean_sparseness": sparseness.mean(axis=0),
+        "std_sparseness": sparseness.std(axis=0),
     }

@@ -7,17 +7,17 @@ of parts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array
-from gpower.operators import MatrixLike, Moments, as_container
-from gpower.operators.explained_variance import captured_variance
+from gpower.operators import MatrixLike, as_container
+from gpower.operators.explained_variance import captured_variance, compute_captured_share, total_variance
 from gpower.operators.leading_pca import compute_leading_components
 from gpower.operators.running_moments import RunningMoments
 from gpower.operators.storage.covariate_residuals import ResidualMatrix
@@ -31,51 +31,8 @@ from gpower.validation.prepare import EstimatorInput, PreparedData
 N_EXTRA_COVARIANCES = 6
 
 
-@dataclass(frozen=True, eq=False)
-class FoldSamples:
-    """Samples in memory, without missing values."""
-
-    X: MatrixLike
-
-    @property
-    def total_weight(self) -> float:
-        """Return the number of samples."""
-        return float(self.X.shape[0])
-
-    @cached_property
-    def _moments(self) -> tuple[Array, Array, float]:
-        return as_container(self.X).compute_moments(None, self.total_weight)
-
-    @property
-    def mean(self) -> Array:
-        """Return the mean of every variable, (n_features,)."""
-        return self._moments[0]
-
-    @property
-    def squared_deviations(self) -> Array:
-        """Return Σ (x − mean)² of every variable, (n_features,)."""
-        return self._moments[1] ** 2
-
-    def compute_score_gram(self, loadings: Array, center: Array) -> Array:
-        """Return the inner products of the scores (X − center) @ loadings, (m, m), in float64."""
-        dtype = self.X.dtype
-        Y = np.asarray(as_container(self.X).project_samples(loadings.astype(dtype), center.astype(dtype)), np.float64)
-        return Y.T @ Y
-
-
-#: Data on which loadings are scored: number of samples, means, sums of squares, and inner products of scores.
-FoldData: TypeAlias = FoldSamples | RunningMoments
-
-
-def compute_total_squares(data: FoldData, moments: Moments) -> float:
-    """Return ‖(X − mean)/scale‖² with the mean and scale of `moments`, which are those of the training samples."""
-    shift = data.mean - moments.mean
-    return float(np.sum((data.squared_deviations + data.total_weight * shift**2) / moments.scale**2))
-
-
-def compute_captured_squares(data: FoldData, Z: Array, moments: Moments) -> float:
-    """Return the part of ‖(X − mean)/scale‖² in the span of the loadings Z, (n_features, m)."""
-    return captured_variance(data.compute_score_gram(Z / moments.scale[:, None], moments.mean), Z)
+#: Function of loadings Z, (n_features, m), that returns the share of the held-out variance in their span.
+HeldOutScore: TypeAlias = Callable[[Array], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,20 +55,20 @@ class SampleFolds:
         """Prepare some samples for a fit; imputation and regression on covariates use these samples alone."""
         return self.table.select_samples(rows).fill_missing().prepare(None, specs)
 
-    def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> FoldSamples:
-        """Return some samples less what the covariates predict with the coefficients of the training samples.
+    def make_held_out_score(self, rows: Array, prepared: PreparedData, rank: int) -> HeldOutScore:
+        """Return the score on some samples, less what the covariates predict with the training samples' coefficients.
 
         Missing values are imputed from the leading PCA components of the training samples.
         """
-        held_out = self.table.select_samples(rows)
+        held_out, moments = self.table.select_samples(rows), prepared.moments
         X, regression = held_out.X, prepared.covariates
         if regression is not None and isinstance(held_out.covariates, Covariates):
             X = ResidualMatrix(held_out.container, held_out.covariates.values - regression.mean, regression.coef)
-        if not _has_missing_values(held_out.X):
-            return FoldSamples(X)
-        X = as_container(X).to_dense()
-        V = compute_leading_components(prepared.operator, min(rank, *prepared.operator.shape))[0]
-        return FoldSamples(impute_from_loadings(X, V, prepared.moments.mean, prepared.moments.scale))
+        if _has_missing_values(held_out.X):
+            V = compute_leading_components(prepared.operator, min(rank, *prepared.operator.shape))[0]
+            X = impute_from_loadings(as_container(X).to_dense(), V, moments.mean, moments.scale)
+        total = total_variance(X, moments.mean, moments.scale)
+        return lambda Z: compute_captured_share(X, Z, moments.mean, moments.scale, total)
 
 
 def _has_missing_values(X: MatrixLike) -> bool:
@@ -187,9 +144,17 @@ class CovarianceFolds:
         operator, applied = residual.to_operator(bool(self.params["center"]), bool(self.params["scale"]))
         return PreparedData(operator, applied, tuple(specs), feature_names=self.names, covariates=regression)
 
-    def take_held_out(self, rows: Array, prepared: PreparedData, rank: int) -> RunningMoments:
-        """Return the moments of some samples, or of what the training samples' regression leaves of them."""
-        return self._subtract_covariates(self._merge_moments(rows), prepared.covariates)
+    def make_held_out_score(self, rows: Array, prepared: PreparedData, rank: int) -> HeldOutScore:
+        """Return the score on some samples, or on what the training samples' regression leaves of them."""
+        held_out, moments = self._subtract_covariates(self._merge_moments(rows), prepared.covariates), prepared.moments
+        shift = held_out.mean - moments.mean
+        squares = held_out.squared_deviations + held_out.total_weight * shift**2
+        total = float(np.sum(squares / moments.scale**2)) or np.inf
+
+        def score(Z: Array) -> float:
+            return captured_variance(held_out.compute_score_gram(Z / moments.scale[:, None], moments.mean), Z) / total
+
+        return score
 
 
 #: Source of the training and the test data of every fold.

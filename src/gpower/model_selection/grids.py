@@ -148,22 +148,16 @@ def _from_neighbour(
     """Return the solution from a warm start at a neighbour; None if it would repeat the known result of the point.
 
     It is expected to repeat it if the neighbour has no variable that the known result lacks: of 125 such points of
-    paths on two cohorts, word counts and a factor model, none gained as much as 0.06 %. It also repeats it if the
-    supports agree before the local search, which is the costly part. Large supports, for which the local search costs
-    most and gains least, get none. The loadings of both results are (n, m), in the memory of the matrix.
+    paths on two cohorts, word counts and a factor model, none gained as much as 0.06 %. Large supports, for which the
+    local search costs most and gains least, get none. The loadings of both results are (n, m), in the memory of the
+    matrix.
     """
     if known_result is not None and not np.any((neighbour.Z != 0) & (known_result.Z == 0)):
         return None
-    warm_spec = replace(spec.with_start_loadings(neighbour.Z), local_search=False)
     local_search = spec.local_search and max(spec.sparsity.levels, default=0) <= MAX_SUPPORT_TO_SEARCH_ALL
-    if known_result is None:
-        return solve_all_components(operator, replace(warm_spec, local_search=local_search), rng)
-    result = solve_all_components(operator, warm_spec, rng)
-    if not local_search:
-        return result
-    if np.array_equal(result.Z != 0, known_result.Z != 0):
-        return None
-    return solve_all_components(operator, spec.with_start_loadings(result.Z), rng)
+    return solve_all_components(
+        operator, replace(spec.with_start_loadings(neighbour.Z), local_search=local_search), rng
+    )
 
 
 def cold_starts(specs: Sequence[FitSpec], operator: Operator) -> list[int]:

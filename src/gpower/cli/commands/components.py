@@ -47,7 +47,7 @@ def components(sink: OutputSink, flags: FlagGroups, data: Path) -> None:
     with sink.print_warnings(), sink.show_progress_bar(f"permuting {loaded.table.X.shape[1]} variables") as update:
         X = loaded.table.to_frame_or_array()
         test = gpower.component_test(X, **flags.options, **loaded.removed, progress=update)
-    sink.print_notes(*test.null_distribution.notes)
+    sink.print_notes(*test.notes)
     sink.print_result(
         lambda: test.columns() | {"n_components": test.n_components, "n_components_pca": test.n_components_pca},
         lambda console: _print_component_test(console, test, loaded.title),
@@ -60,7 +60,7 @@ def _print_component_test(console: Console, test: "gpower.ComponentTest", title:
     """Print a row for each component tested, and the numbers of components below."""
     import numpy as np
 
-    counts = np.unique(np.count_nonzero(test.null_distribution.loadings, axis=0))
+    counts = np.unique(np.count_nonzero(test.loadings, axis=0))
     print_line(console, f"{title}, components of {format_count(counts[0], 'variable')}" if counts.size == 1 else title)
     headings = ("component", "% of variance", "by chance", "p", "PCA", "Horn")
 
