@@ -397,12 +397,12 @@ def slope_of(function, x, step=1e-5):
     return np.array([(function(x + d) - function(x - d)) / (2 * step) for d in step * np.eye(x.size)])
 
 
-@pytest.mark.parametrize(("fixed", "m"), [([], 1), ([1, 4], 1), ([], 2)])
-def test_the_gradient_of_the_row_bound_is_its_slope(fixed, m):
+@pytest.mark.parametrize(("least", "fixed", "m"), [(0.0, [], 1), (0.15, [], 1), (0.0, [1, 4], 1), (0.0, [], 2)])
+def test_the_gradient_of_the_row_bound_is_its_slope(least, fixed, m):
     rng = np.random.default_rng(3)
     A = rng.standard_normal((9, 6))
     total = 5 if m > 1 else None
-    problem = RowProblem(A.T @ A / 9, 3, np.isin(np.arange(6), fixed), n_components=m, total_cardinality=total)
+    problem = RowProblem(A.T @ A / 9, 3, np.isin(np.arange(6), fixed), least, n_components=m, total_cardinality=total)
     dual = RowDual(problem, initialize_rows(problem))
     point = dual.pack(initialize_rows(problem)) + 0.1 * rng.standard_normal(37 + len(fixed))
     value, gradient = dual.evaluate(point, 0.1)
@@ -410,10 +410,10 @@ def test_the_gradient_of_the_row_bound_is_its_slope(fixed, m):
     np.testing.assert_allclose(gradient, slope_of(lambda x: dual.evaluate(x, 0.1)[0], point), rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.parametrize("fixed", [[], [1, 4]])
-def test_a_point_of_the_dual_is_the_same_after_it_was_packed(fixed):
+@pytest.mark.parametrize(("least", "fixed"), [(0.0, []), (0.2, []), (0.0, [1, 4])])
+def test_a_point_of_the_dual_is_the_same_after_it_was_packed(least, fixed):
     rng = np.random.default_rng(4)
-    problem = RowProblem(np.eye(6), 3, np.isin(np.arange(6), fixed))
+    problem = RowProblem(np.eye(6), 3, np.isin(np.arange(6), fixed), least)
     rows = DualRows(rng.standard_normal((6, 6)), np.where(problem.fixed, rng.exponential(size=6), 0.27))
     dual = RowDual(problem, rows)
     again = dual.unpack(dual.pack(rows))

@@ -272,7 +272,8 @@ class SupportSearch(BranchAndBound):
         if not self.may_omit_better and self._enumerate_if_leaf(node):
             return None
         for smoothings, steps in schedule:
-            problem = RowProblem(self.take_covariance(node.allowed), self.n_used, node.fixed)
+            min_price = self.candidates.floor / self.scale if self.may_omit_better else 0.0
+            problem = RowProblem(self.take_covariance(node.allowed), self.n_used, node.fixed, min_price)
             start = initialize_rows(problem) if node.rows is None else node.rows
             result = minimize_row_bound(
                 problem, start, target=self.pruning_threshold, clock=clock, smoothings=smoothings, steps=steps

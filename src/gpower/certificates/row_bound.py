@@ -13,9 +13,10 @@ so ρᵢ² is rᵢᵢ² plus the k − 1 largest of the other rᵢⱼ². The sum
 the row-ℓ1 dual of the relaxations of [BCP22] and [LX25]; with all tᵢ = b it is the dual of [dEJL07]. The estimate
 ρᵢ ≤ ‖rᵢ‖ gives their second-order-cone dual. At the same R, (R) is at least as strong as each of them.
 
-There are two refinements. First, each variable that is *fixed*, that is, in every support considered, has its own
-price, and every ρᵢ counts its entry. Second, with the price fixed at γ and ρᵢ = ‖rᵢ‖, λmax alone bounds the
-ℓ0-penalised problem.
+There are three refinements. First, each variable that is *fixed*, that is, in every support considered, has its own
+price, and every ρᵢ counts its entry. Second, a least price
+keeps b at or above the variance of variables that were left out of Σ, which the supports that contain them add. Third,
+with the price fixed at γ and ρᵢ = ‖rᵢ‖, λmax alone bounds the ℓ0-penalised problem.
 
 Several components: let z₁, …, z_m be orthonormal, as orthogonal or disjoint loadings are, with at most k variables each
 and K in total. One R and b for all of them, and Ky Fan's Σ zⱼᵀM zⱼ ≤ λ₁(M) + … + λ_m(M), give
@@ -68,7 +69,9 @@ START_THRESHOLD_TIMES_K = 0.6
 LBFGS_VALUE_TOLERANCE, LBFGS_GRADIENT_TOLERANCE = 1e-10, 1e-9
 #: Evaluations that L-BFGS may make for each of its steps.
 MAX_EVALUATIONS_PER_STEP = 2
-#: Largest absolute logarithm of a price times k, so that prices stay positive and finite.
+#: Smallest price above the least one, times k, at which a minimisation starts: its logarithm must be finite.
+MIN_START_PRICE_TIMES_K = 1e-6
+#: Largest absolute logarithm of a price above the least one, times k, so that prices stay positive and finite.
 MAX_LOG_PRICE = 30
 #: Distance from an eigenvalue, in units of the smoothing, beyond which a share is 0 or 1 up to rounding.
 SMOOTHING_RANGE = 50
@@ -104,6 +107,7 @@ class RowProblem:
     S: Array  # (n, n): Σ, scaled so that the value of the incumbent is about one
     k: int  # largest number of variables of a support, at least one; may exceed n
     fixed: Array  # (n,) of bool: variables that every support contains, at most k
+    min_price: float = 0.0  # least price of the free variables; if positive, no variable is fixed
     fixed_price: float | None = None  # γ of the penalised problem; then k is n, and no variable is fixed
     n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed
     total_cardinality: int | None = None  # number of variables of all components together, if they are several
@@ -168,10 +172,10 @@ class RowProblem:
 def initialize_rows(problem: RowProblem) -> DualRows:
     """Return R = −t·tanh(S/2t), near the one of the soft-threshold bound at t, and all prices equal to t.
 
-    The tanh keeps entries of R from tying, where ρ has kinks. t is START_THRESHOLD_TIMES_K/k. With a fixed price the
-    prices are that one instead, and t is the larger of the two. Both arrays are new.
+    The tanh keeps entries of R from tying, where ρ has kinks. t is START_THRESHOLD_TIMES_K/k, or the least price if
+    that is larger. With a fixed price the prices are that one instead, and t is at least as large. Both arrays are new.
     """
-    t = max(START_THRESHOLD_TIMES_K / problem.k, problem.fixed_price or 0.0)
+    t = max(START_THRESHOLD_TIMES_K / problem.k, problem.min_price, problem.fixed_price or 0.0)
     R = -t * np.tanh(problem.S / (2 * t))
     return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
 
@@ -239,30 +243,31 @@ class RowDual:
         self.best_result = RowBoundResult(rows, problem.compute_bound(w, rows.prices), np.square(Q[:, -1]))
 
     def pack(self, rows: DualRows) -> Array:
-        """Return k·R as a vector; unless `fixed_price` is set, append log k·b and log k·prices[fixed].
+        """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − min_price) and log k·prices[fixed].
 
-        The factor k makes the entries of order one. b is the largest price of the free variables, 1/k without any. The
-        vector, float64, has n² entries, R row by row, and 1 + the number of fixed variables more, these in increasing
-        order.
+        The factor k makes the entries of order one. b is the largest price of the free variables, 1/k without any, and
+        raised to MIN_START_PRICE_TIMES_K/k above the least price. The vector, float64, has n² entries, R row by row,
+        and 1 + the number of fixed variables more, these in increasing order.
         """
         k = self.problem.k
         if self.problem.fixed_price is not None:
             return np.ravel(rows.R) * k
         free = float(np.max(rows.prices[self.free_variables], initial=0)) or 1.0 / k
-        return np.concatenate([np.ravel(rows.R) * k, np.log(k * np.append(free, rows.prices[self.fixed_variables]))])
+        above = max(free - self.problem.min_price, MIN_START_PRICE_TIMES_K / k)
+        return np.concatenate([np.ravel(rows.R) * k, np.log(k * np.append(above, rows.prices[self.fixed_variables]))])
 
     def unpack(self, point: Array) -> DualRows:
         """Return the point of the dual from a vector made by `pack`; free variables share a price.
 
-        Prices lie between e^±MAX_LOG_PRICE/k, so that they stay positive and finite. With a `fixed_price` all prices
-        are that one.
+        Prices above the least one lie between e^±MAX_LOG_PRICE/k, so that they stay positive and finite. With a
+        `fixed_price` all prices are that one.
         """
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
         if problem.fixed_price is not None:
             return DualRows(R, np.full(n, problem.fixed_price))
         prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -MAX_LOG_PRICE, MAX_LOG_PRICE)) / problem.k
-        prices[self.free_variables], prices[self.fixed_variables] = tail[0], tail[1:]
+        prices[self.free_variables], prices[self.fixed_variables] = problem.min_price + tail[0], tail[1:]
         return DualRows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
@@ -293,15 +298,17 @@ class RowDual:
         return largest + problem.compute_support_cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
-        """Return the derivatives by the logarithms of the price of the free variables and of the fixed prices.
+        """Return the derivatives by the logarithms of the free price above the least one and of the fixed prices.
 
         `d` is the diagonal of X in `evaluate`, `squares` is ρ², `b` the prices, all (n,). The result has first the
         derivative for the free variables, then those of the fixed ones in increasing order. There is no `fixed_price`.
         """
         charges = -d * squares / b
         free, fixed = self.free_variables, self.fixed_variables
-        free_cost = self.problem.n_open_slots * float(np.max(b[free], initial=0))
-        return np.append(free_cost + float(np.sum(charges[free])), b[fixed] + charges[fixed])
+        price = float(np.max(b[free], initial=0))
+        slope = self.problem.n_open_slots * price + float(np.sum(charges[free]))  # by log b
+        share_above = 1 - self.problem.min_price / price if price > 0 else 0.0
+        return np.append(share_above * slope, b[fixed] + charges[fixed])
 
 
 def minimize_row_bound(
