@@ -321,26 +321,6 @@ def test_a_better_support_among_the_variables_left_out_is_not_overlooked(A, supp
         assert upper >= best * (1 - ROUNDING)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_variables_of_a_strong_component_are_fixed(seed):
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((12, 10)) + 3 * rng.standard_normal((12, 1)) * (np.arange(10) < 4)
-    S = A.T @ A
-    best, supports, values = brute_force(S, 4)
-    problem, fixed = RowProblem(S / best, 4, np.zeros(10, bool)), 0
-    for steps in range(1, 12):
-        rows = minimize(problem, (0.03,), steps).rows
-        for level in (0.9, 1.0, 1.001):
-            _, must = screen_variables(problem, rows, level)
-            fixed += np.count_nonzero(must)
-            for i in np.flatnonzero(must):
-                rest = np.delete(np.arange(10), i)
-                M = problem.build_matrix(rows)[np.ix_(rest, rest)]
-                assert np.linalg.eigvalsh(M)[-1] + 4 * rows.prices[0] <= level
-                assert all(i in s for s, value in zip(supports, values, strict=True) if value > level * best)
-    assert fixed > 0
-
-
 def test_stopped_searches_and_minimisations_are_still_bounds():
     _, S = example(0, (8, 11))
     best = brute_force(S, 4)[0]
