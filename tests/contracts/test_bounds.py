@@ -456,6 +456,18 @@ def test_the_root_of_a_search_has_the_proven_bound_on_the_variance():
     assert search.incumbent_variance >= compute_variance(S, [0, 1]) * (1 - ROUNDING)
 
 
+def test_variables_that_vary_little_do_not_loosen_the_bound_on_the_others():
+    A = np.random.default_rng(15).standard_normal((9, 8)) * np.where(np.arange(8) < 5, 1.0, 1e-3)
+    S = A.T @ A
+    view = select_candidates(as_operator(A, center=False, reduce_tall=False)[0], np.arange(0), 5)
+    search = SupportSearch(
+        candidates=view, k=2, incumbent=np.array([0, 1]), scale=compute_variance(S, [0, 1]), tol=1e-6
+    )
+    search.start(10 * np.trace(S), Clock(60))
+    search.run(Clock(60))
+    assert search.variance_bound <= brute_force(S, 2)[0] * (1 + 1e-5)
+
+
 def test_a_node_within_the_tolerance_is_not_expanded(monkeypatch):
     _, S = example(9)
     best, supports, values = brute_force(S, 2)
