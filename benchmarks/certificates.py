@@ -61,7 +61,7 @@ def gaps(certificate: Certificate) -> Iterator[str]:
 def rows_alone(S: np.ndarray, k: int, best: float) -> float:
     """Return the gap of the row bound without screening."""
     problem = RowProblem(S / best, k, np.zeros(len(S), bool))
-    start, smoothings = initialize_rows(problem, 0.1), (0.03, 0.01, 0.003, 0.001, 0.0003)
+    start, smoothings = initialize_rows(problem), (0.03, 0.01, 0.003, 0.001, 0.0003)
     found = minimize_row_bound(problem, start, target=1, clock=Clock(60), smoothings=smoothings, steps=60)
     return found.bound - 1
 

@@ -62,7 +62,7 @@ def test_out_of_time_it_reports_its_bound_and_can_be_resumed():
     assert whole.optimal
     assert whole.nodes > 2
     certificate = None
-    for most in (1, 2, 5, 10**9):
+    for most in (1, 2, 3, 10**9):
         assert certificate is None or not certificate.optimal
         seen = []
         stop = partial(lambda seen, most, progress: seen.append(progress) or len(seen) == most, seen, most)
@@ -72,7 +72,7 @@ def test_out_of_time_it_reports_its_bound_and_can_be_resumed():
         assert component @ S @ component == pytest.approx(certificate.value)
     assert certificate.optimal
     assert certificate.value == pytest.approx(whole.value)
-    assert len(seen) > 2
+    assert len(seen) > 1
     for earlier, later in pairwise(seen):
         assert later.incumbent <= later.bound * (1 + 1e-12)
         assert later.seconds >= earlier.seconds >= 0
@@ -89,7 +89,7 @@ def test_a_certificate_is_not_changed_by_a_later_call_that_resumes_it():
     first, again = (best_subset(S, resume=stopped, **PATIENT)[1] for _ in range(2))
     after = state.make_progress(0.0)
     assert (after.bound, after.incumbent, after.open) == (before.bound, before.incumbent, before.open)
-    assert stopped.nodes == state.n_nodes < first.nodes == again.nodes
+    assert stopped.nodes == state.search.n_nodes < first.nodes == again.nodes
     assert first.optimal
     assert (first.value, first.upper_bound) == (again.value, again.upper_bound)
     assert first.seconds > stopped.seconds

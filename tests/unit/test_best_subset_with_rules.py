@@ -9,6 +9,8 @@ from tests.enumeration import GROUPS, compute_scatter, compute_variance, enumera
 from tests.fuzz import variable_rules
 
 from gpower import GPowerWarning, best_subset
+from gpower.certificates.branch_and_bound import Node
+from gpower.certificates.certificate import Clock
 from gpower.certificates.group_search import GroupSearch
 
 
@@ -51,7 +53,7 @@ def test_out_of_time_the_bound_holds_and_the_callback_stops():
 def test_an_interrupt_keeps_the_bound_of_the_node_that_is_expanded(interrupt):
     rng = np.random.default_rng(0)
     X, labels = rng.standard_normal((40, 60)), np.repeat(np.arange(20), 3)
-    nodes = interrupt(GroupSearch, "_compute_bound", 2)
+    nodes = interrupt(GroupSearch, "_bound_by_discs", 2)
     proof = best_subset(X, cardinality=3, groups=labels)[1]
     assert len(nodes) == 2
     assert not proof.optimal
@@ -104,11 +106,11 @@ def test_the_bound_of_a_node_is_the_smaller_of_interlacing_and_block_discs():
     for trial in range(40):
         A = rng.standard_normal((12, 9)) + (trial % 2) * 3 * rng.standard_normal((12, 1))
         S = A.T @ A
-        search = GroupSearch(S, labels, 3, np.arange(5) < 3, tol=0.0)
+        search = GroupSearch(S=S, group_labels=labels, k=3, incumbent=np.arange(3), tol=0.0)
+        search.incumbent_value = 0.0  # so that no node is pruned
         fixed, allowed = np.zeros(5, bool), np.ones(5, bool)
         fixed[rng.choice(5, trial % 3, replace=False)] = True
         allowed[rng.choice(np.flatnonzero(~fixed))] = trial % 2
-
         norms = np.array([[np.linalg.norm(S[np.ix_(labels == g, labels == h)], 2) for h in range(5)] for g in range(5)])
         selections = [
             list(each)
@@ -117,6 +119,7 @@ def test_the_bound_of_a_node_is_the_smaller_of_interlacing_and_block_discs():
         ]
         disc = max(norms[np.ix_(groups, groups)].sum(axis=1).max() for groups in selections)
         bounds = [compute_variance(S, np.flatnonzero(allowed[labels])), disc]
-        assert search._compute_bound(allowed, fixed) == pytest.approx(min(bounds), rel=1e-9)
+        node = search.assess(Node(np.inf, np.flatnonzero(allowed), fixed[allowed], np.ones(5)[allowed]), Clock(60.0))
+        assert node.bound == pytest.approx(min(bounds), rel=1e-9)
         used.add(int(np.argmin(bounds)))
     assert used == {0, 1}  # each of the two is the smaller one sometimes

@@ -12,7 +12,6 @@ of any component of k variables; the multipliers of the method give good ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg as sla
@@ -202,23 +201,17 @@ def _balance_step_size(state: _ADMMState) -> _ADMMState:
     return replace(state, U=state.U / factor, step_size=state.step_size * factor)
 
 
-class SpectraplexPoint(NamedTuple):
-    """A positive semidefinite matrix of trace one, and how many eigenpairs to compute for a nearby matrix."""
-
-    X: Array  # (n, n)
-    next_rank: int  # `rank` for the next call of `project_spectraplex`; may exceed n
-
-
-def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> SpectraplexPoint:
+def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> tuple[Array, int]:
     """Return the positive semidefinite matrix of trace one that is nearest to a symmetric M, (n, n), float64.
 
     Only the leading eigenpairs matter: `rank` of them are computed, and more if all of these get positive weights. For
-    500 variables, 8 eigenpairs take 0.05 s and all of them 0.13 s.
+    500 variables, 8 eigenpairs take 0.05 s and all of them 0.13 s. The second result is the `rank` for a matrix nearby,
+    which may exceed n.
 
     Examples
     --------
     >>> import numpy as np
-    >>> project_spectraplex(np.diag([3.0, 1.0])).X
+    >>> project_spectraplex(np.diag([3.0, 1.0]))[0]
     array([[1., 0.],
            [0., 0.]])
     """
@@ -232,7 +225,7 @@ def project_spectraplex(M: Array, rank: int = MIN_EIGENPAIRS) -> SpectraplexPoin
             break
         rank *= 2
     V = V[:, rank - positive :] * np.sqrt(weights[rank - positive :])
-    return SpectraplexPoint(np.asarray(V @ V.T), positive + MIN_EIGENPAIRS)
+    return np.asarray(V @ V.T), positive + MIN_EIGENPAIRS
 
 
 def project_simplex(v: Array) -> Array:

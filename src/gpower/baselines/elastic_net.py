@@ -50,8 +50,8 @@ def solve_elastic_net(gram: Array, c: Array, l1: float) -> Array:
         return np.zeros_like(c)
     scaled = _scale_regression(gram, c)
     level = l1 / 2 / scaled.c_unit
-    path = _compute_lars_path(scaled.gram, scaled.c, alpha_min=level)
-    return scaled.beta_unit * _run_feature_sign_search(scaled.gram, scaled.c, level, path.coefficients[:, -1])
+    _, path = _compute_lars_path(scaled.gram, scaled.c, alpha_min=level)
+    return scaled.beta_unit * _run_feature_sign_search(scaled.gram, scaled.c, level, path[:, -1])
 
 
 def solve_elastic_net_of_size(gram: Array, c: Array, k: int) -> ElasticNetSolution:
@@ -63,13 +63,12 @@ def solve_elastic_net_of_size(gram: Array, c: Array, k: int) -> ElasticNetSoluti
     scaled = _scale_regression(gram, c)
     G, d = scaled.gram, scaled.c
     for steps in (k, 2 * k + 8, 16 * k + 64):  # a variable that leaves costs a step
-        path = _compute_lars_path(G, d, max_iter=steps)
-        large_enough = np.count_nonzero(path.coefficients, axis=0) >= k
+        levels, path = _compute_lars_path(G, d, max_iter=steps)
+        large_enough = np.count_nonzero(path, axis=0) >= k
         if large_enough.any():
             break
     point = int(np.argmax(large_enough)) if large_enough.any() else -1
-    beta = path.coefficients[:, point]
-    level = float(path.levels[point])
+    beta, level = path[:, point], float(levels[point])
     if _compute_optimality_excess(d - G @ beta, level, np.sign(beta)).max() > OPTIMALITY_TOLERANCE:
         beta, level = _bisect_elastic_net(G, d, k, beta)
     return ElasticNetSolution(scaled.beta_unit * beta, 2 * scaled.c_unit * level)
@@ -91,22 +90,16 @@ def _scale_regression(gram: Array, c: Array) -> _ScaledRegression:
     return _ScaledRegression(gram / scale, c / largest, largest, largest / scale)
 
 
-class _LarsPath(NamedTuple):
-    """Minimisers along the least-angle path, from the sparsest on."""
-
-    levels: Array  # (n_steps,): ℓ1 weights, decreasing
-    coefficients: Array  # (n, n_steps)
-
-
-def _compute_lars_path(gram: Array, c: Array, **stop_options: Any) -> _LarsPath:
+def _compute_lars_path(gram: Array, c: Array, **stop_options: Any) -> tuple[Array, Array]:
     """Compute the least-angle path of a scaled problem; `stop_options` are those of scikit-learn's `lars_path_gram`.
 
-    The path ends early if variables coincide; the warning about it is suppressed.
+    Return the ℓ1 weights, (n_steps,), decreasing, and their minimisers, (n, n_steps), from the sparsest on. The
+    path ends early if variables coincide; the warning about it is suppressed.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         levels, _, coefficients = lars_path_gram(c, gram, n_samples=1, method="lasso", **stop_options)
-    return _LarsPath(levels, _zero_rounding_errors(coefficients))
+    return levels, _zero_rounding_errors(coefficients)
 
 
 def _zero_rounding_errors(beta: Array) -> Array:
@@ -129,7 +122,7 @@ def _bisect_elastic_net(G: Array, c: Array, k: int, start: Array) -> ElasticNetS
     def bisect(target_size: int) -> ElasticNetSolution:
         return bisect_penalty_level(solve, count_variables, 1.0, dense_level, target_size, prefer_densest=True)
 
-    dense_level = float(_compute_lars_path(G, c, max_iter=16 * k + 64).levels[-1])
+    dense_level = float(_compute_lars_path(G, c, max_iter=16 * k + 64)[0][-1])
     solution = bisect(k)
     size = count_variables(solution)
     return solution if size <= k else bisect(size)

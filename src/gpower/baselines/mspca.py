@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -104,13 +103,6 @@ class MSPCA(Baseline):
         return [BaselineResult(Z, n_iter, best is not None, objective=components.compute_variance())]
 
 
-class _PowerResult(NamedTuple):
-    """Ends of truncated power iterations, one per start."""
-
-    Z: Array  # (n_features, n_starts): unit loadings
-    values: Array  # (n_starts,): zᵀ(Σ − VVᵀ)z of each
-
-
 class _AlternatingComponents:
     """State of one run: the loadings, (n_features, m), and the penalty on their dependence. Σ stands for AᵀA."""
 
@@ -152,16 +144,15 @@ class _AlternatingComponents:
             starts = self.rng.standard_normal((len(self.Z), N_RANDOM_STARTS)).astype(V.dtype)
             if not is_first_round:
                 starts = np.hstack([self.Z[:, j : j + 1], starts])
-            result = self._run_power_iterations(starts, V, k)
-            best = int(np.argmax(result.values))
-            self.Z[:, j] = result.Z[:, best]
+            self.Z[:, j], value = self._run_power_iterations(starts, V, k)
             if is_first_round:
-                self.pair_weights[j] = result.values[best]
+                self.pair_weights[j] = value
 
-    def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> _PowerResult:
+    def _run_power_iterations(self, Z: Array, V: Array, cardinality: int) -> tuple[Array, float]:
         """Run truncated power iterations of Σ − VVᵀ, shifted to be positive semidefinite, from every column of Z.
 
-        Z is (n_features, n_starts), not zero; V is (n_features, m − 1); both are in the dtype of the operator.
+        Z is (n_features, n_starts), not zero; V is (n_features, m − 1); both are in the dtype of the operator. Return
+        the unit loadings, (n_features,), of the largest zᵀ(Σ − VVᵀ)z, and that value.
         """
         shift = float(np.linalg.eigvalsh(V.T @ V)[-1]) if V.shape[1] else 0.0
         last = np.full(Z.shape[1], -np.inf)
@@ -175,4 +166,5 @@ class _AlternatingComponents:
             small = np.argpartition(np.abs(Y), -cardinality, axis=0)[:-cardinality]
             np.put_along_axis(Y, small, 0.0, axis=0)
             last, Z = values, normalize_columns(Y)
-        return _PowerResult(Z, last)
+        best = int(np.argmax(last))
+        return Z[:, best], float(last[best])

@@ -8,17 +8,19 @@ is zero.
 A `BoundState` is a component with the bounds computed so far: `operator`; `candidates`, the covariance of the variables
 of large variance; `support`, (k',) of int, increasing column numbers; `value`, zᵀΣz; and `variances`, (n,), those of
 all variables plus the shift. ``from_loadings(operator, z, k, tol)`` makes one without bounds;
-``to_certificate(seconds)`` is its certificate. ``add_cheap_bounds(state, clock)`` yields the state after each bound,
-and ``add_row_bound(state, clock)`` returns it with the row bound, if that may help. ``gather_sample_space(state, rho)``
-returns `columns`, (p, m), those of variance above ρ at least, and `scores`, (p,), a unit vector, or None.
+``to_certificate(seconds)`` is its certificate. ``add_cheap_bounds(state, clock)`` adds bounds, one at least, and
+``add_row_bound(state, clock)`` the row bound, if that may help. ``compute_sample_space(state)`` returns A, (p, m), with
+AᵀA = Σ over the candidates, maybe plus the shift, and the scores of the component, (p,), a unit vector; or None.
 
 The candidates have `S`, (m, m), Σ over them plus shift·I; `shift`, at least zero; and `floor`, the largest variance of
-the other variables plus the shift, zero if there are none. ``trace_profile(variances, n)``, ``gershgorin_profile(S,
-n)`` and ``eigenvalue_profile(S, n)`` are bounds U_0, …, U_n on the largest eigenvalue of every S_II with j variables,
-and ``bound_with_penalty(U, gamma)`` is max_j U_j − γj. ``largest_full_eigenvalue(operator)`` is λmax(Σ) with its
-rounding, or infinity for a large matrix; ``covering_eigenvalue(columns, scores, rho)`` is λmax(Σ Yᵢ), or infinity. A
-`RowProblem` is the row bound, ``initialize_rows(problem, threshold)`` its start, and ``minimize_row_bound(…).bound``
-its value, all in the units of the scaled S. A `Clock` limits the time: ``is_expired`` says whether to stop,
+the other variables plus the shift, zero if there are none. ``trace_profile(variances, n)`` and ``gershgorin_profile(S,
+n)`` are bounds U_0, …, U_n on the largest eigenvalue of every S_II with j variables, and ``bound_with_penalty(U,
+gamma)`` is max_j U_j − γj. ``largest_eigenvalue(S)`` is λmax with its rounding; ``largest_full_eigenvalue(operator)``
+is λmax(Σ) with it, or infinity for a large matrix; ``covering_eigenvalue(columns, scores, rho)`` is λmax(Σ Yᵢ), or
+infinity. A `RowProblem` is the row bound, ``initialize_rows(problem)`` its start, and ``minimize_row_bound(…).bound``
+its value, all in the units of the scaled S.
+
+A `Clock` limits the time: ``is_expired`` says whether to stop,
 ``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock, ``make_child(seconds)`` is a
 clock that expires then, or with this one, and `elapsed_seconds` counts from its creation.
 
@@ -38,8 +40,8 @@ import numpy as np
 
 from gpower._utils.arrays import Array, normalize_columns
 from gpower.certificates.arguments import read_certificate_input
-from gpower.certificates.bounds import bound_with_penalty, eigenvalue_profile, gershgorin_profile, trace_profile
-from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, gather_sample_space
+from gpower.certificates.bounds import bound_with_penalty, gershgorin_profile, largest_eigenvalue, trace_profile
+from gpower.certificates.cascade import BoundState, add_cheap_bounds, add_row_bound, compute_sample_space
 from gpower.certificates.certificate import Certificate, Clock
 from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
 from gpower.certificates.wide_data_bounds import covering_eigenvalue, largest_full_eigenvalue
@@ -184,8 +186,8 @@ def _certify_component(state: BoundState, gamma: float | None, clock: Clock) -> 
     `gamma`, at least zero, is the absolute γ of the ℓ0 penalty in the units of zᵀΣz; None and NaN stand for a component
     without one. The clock is that of this component; Ctrl-C expires it and those that share its event.
     """
-    *_, state = add_cheap_bounds(state, clock)  # yields at least once, also if the clock has expired
-    state = add_row_bound(state, clock)
+    add_cheap_bounds(state, clock)
+    add_row_bound(state, clock)
     if gamma is None or not np.isfinite(gamma):
         return state.to_certificate(clock.elapsed_seconds)
     objective = state.value - float(gamma) * state.support.size
@@ -197,14 +199,15 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     """Return an upper bound on max zᵀΣz − γ‖z‖₀ over unit vectors z, the ℓ0-penalised objective.
 
     A variable of variance at most γ is in no solution: it would add at most its variance and cost γ. Over the other
-    variables the bound is the least of three (docs/certificates.md, 3.7): max_j U_j − γj over a profile U of `bounds`,
-    λmax(Σ Yᵢ) of `candidates` at ρ = γ, and λmax(Σ + R + Rᵀ + diag(ρ²/γ)) of `row_bound` with ρᵢ = ‖rᵢ‖. If the
-    candidates are not all variables above γ, it is the smaller of max_j U_j − γj for the trace and λmax(Σ) − γ.
+    variables the bound is the least of three (docs/certificates.md, 3.7): max_j U_j − γj, where U_j is the least of
+    trace, Gershgorin and λmax; λmax(Σ Yᵢ) of the sample space at ρ = γ; and λmax(Σ + R + Rᵀ +
+    diag(ρ²/γ)) of `row_bound` with ρᵢ = ‖rᵢ‖. If the candidates are not all variables above γ, it is the smaller of
+    max_j U_j − γj for the trace and λmax(Σ) − γ.
 
     `gamma` is an absolute γ ≥ 0 in the units of zᵀΣz, as is the result, which is at least zero and may contain the
     shift of the candidates. The row bound is skipped above MAX_PENALIZED_VARIABLES variables, for γ below
     MIN_RELATIVE_GAMMA of the bound, and if the clock has expired; Ctrl-C ends it and the second bound, and expires the
-    clock. The profiles are computed in any case.
+    clock. The first bound is computed in any case.
     """
     view = state.candidates
     if view.floor > gamma:  # variables that can be in a solution are not among the candidates
@@ -215,15 +218,16 @@ def penalized_bound(state: BoundState, gamma: float, clock: Clock) -> float:
     if not used.size:
         return 0.0
     S, n = view.S[np.ix_(used, used)], used.size
-    profiles = (trace_profile(np.diagonal(S), n), gershgorin_profile(S, n), eigenvalue_profile(S, n))
-    best = bound_with_penalty(np.minimum.reduce(profiles), gamma) - view.shift
+    profile = np.minimum(trace_profile(np.diagonal(S), n), gershgorin_profile(S, n))
+    profile = np.minimum(profile, largest_eigenvalue(S))
+    best = bound_with_penalty(profile, gamma) - view.shift
     with clock.interruptible():
-        space = gather_sample_space(state, gamma)
+        space = compute_sample_space(state)
         if space is not None:
-            best = min(best, covering_eigenvalue(space.columns, space.scores, gamma))
+            best = min(best, covering_eigenvalue(*space, gamma))
         if n <= MAX_PENALIZED_VARIABLES and gamma > MIN_RELATIVE_GAMMA * best and not clock.is_expired:
             scale = best + gamma  # an estimate of the largest zᵀΣz, so that entries of S/scale are of order one
             problem = RowProblem(S / scale, k=n, fixed=np.zeros(n, bool), fixed_price=gamma / scale)
-            start = initialize_rows(problem, gamma / scale)
-            best = min(best, minimize_row_bound(problem, start, target=0.0, clock=clock).bound * scale - view.shift)
+            found = minimize_row_bound(problem, initialize_rows(problem), target=0.0, clock=clock)
+            best = min(best, found.bound * scale - view.shift)
     return max(best, 0.0)

@@ -13,7 +13,7 @@ since A_I A_Iᵀ is A_J A_Jᵀ plus one term aᵢaᵢᵀ, of norm ‖aᵢ‖² �
 and it suffices to bound λ_j(Σ_CC) by some U_j for every j. The vector U is called a *profile* here. With `floor = 0` no
 variable is left out. A profile also bounds the ℓ0-penalised problem, by max_j U_j − γj.
 
-The largest eigenvalues are themselves bounded from above with proof: by LAPACK and its rounding error, Cholesky, or
+The largest eigenvalues are themselves bounded from above with proof: by LAPACK and its rounding error, or by
 Collatz–Wielandt. A power or Lanczos iteration that has not converged gives a value *below* the largest eigenvalue, so
 no bound depends on one.
 
@@ -25,7 +25,6 @@ towards zero, also on the diagonal, and returns a new array. No function changes
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,8 +39,7 @@ EPS = float(np.finfo(np.float64).eps)
 MAX_DENSE_BLOCK_SIZE = 800
 #: Power iterations that choose the vector of the Collatz–Wielandt bound. Any number gives a bound; more tighten it.
 N_PERRON_STEPS = 40
-#: Rounding error of an eigenvalue of LAPACK or of a factorisation of Cholesky, in units of the machine epsilon and by
-#: the order of the matrix.
+#: Rounding error of an eigenvalue of LAPACK, in units of the machine epsilon and by the order of the matrix.
 MATRIX_ROUNDING_IN_EPS = 8
 #: Rounding error of a sum of non-negative terms, in units of the machine epsilon and by their number; and that of a
 #: quotient of the Collatz–Wielandt bound.
@@ -49,9 +47,9 @@ SUM_ROUNDING_IN_EPS, QUOTIENT_ROUNDING_IN_EPS = 2, 4
 #: Share of the last vector in a power iteration, which lets blocks of period two converge, and the smallest entry of
 #: the next vector relative to the largest: entries must be positive, so that the quotients are bounds.
 PERRON_DAMPING, MIN_PERRON_ENTRY = 1e-3, 1e-12
-#: Shifts tried until a matrix is positive definite, relative to n times its largest entry. The largest one suffices for
+#: Largest shift that makes a covariance semidefinite, relative to n times its largest entry. It suffices for
 #: correlations rounded to three decimals (measured for 10 to 800 variables), but in general not for two.
-RELATIVE_SHIFTS = (0.0, 1e-14, 1e-12, 1e-10, 1e-8, 1e-6, 2e-4)
+MAX_RELATIVE_SHIFT = 2e-4
 #: Number of thresholds tried before the best one is refined. The bound may have several minima in t.
 N_THRESHOLD_GRID_POINTS = 12
 #: Width of the interval of a refined minimum, as a share of the interval searched. A less exact one gives a bound too.
@@ -85,31 +83,21 @@ def largest_eigenvalue(M: Array) -> float:
     return float(w[-1]) + eigenvalue_rounding_error(w)
 
 
-def semidefinite_shift(S: Array, entry_noise: float = 0.0) -> float:
-    """Return a δ ≥ 0 for which S + δI is positive semidefinite, proven by Cholesky; for a covariance δ is rounding.
+def semidefinite_shift(S: Array, w: Array, entry_noise: float = 0.0) -> float:
+    """Return the least δ ≥ 0 for which the eigenvalues prove S + δI to be positive semidefinite.
 
-    S is symmetric, (n, n), in float64; the shift of a zero or empty S is zero. The shifts of `RELATIVE_SHIFTS`, times n
-    times the largest |entry|, are tried in that order, with the rounding added. Raise ValueError if none suffices. The
-    factorisation of S + δI succeeds only if S + δI is positive definite up to n ε tr(S), which is added.
+    S is symmetric, (n, n), in float64, and w, (n,), are its eigenvalues by LAPACK. For a covariance δ is rounding.
     `entry_noise`, at least zero, is the rounding error of the entries of S that larger numbers left, as after a
-    deflation, in their units.
+    deflation, in their units. Raise ValueError if δ is larger than this noise and MAX_RELATIVE_SHIFT allow.
     """
-    n = S.shape[0]
-    largest = float(np.max(np.abs(S), initial=0))
-    if largest == 0:
-        return 0.0
-    noise = max(MATRIX_ROUNDING_IN_EPS * n * EPS * max(float(np.trace(S)), largest), n * entry_noise)
-    for share in RELATIVE_SHIFTS:
-        shift = share * n * largest + noise
-        try:
-            np.linalg.cholesky(S + shift * np.eye(n))
-        except np.linalg.LinAlgError:
-            continue
-        return shift + noise
-    raise ValueError(
-        f"The matrix of {n} variables is not positive semidefinite, so it is not a covariance, and bounds on its "
-        "components would not hold. Pairwise deletion of missing values is a common cause."
-    )
+    n, rounding = S.shape[0], eigenvalue_rounding_error(w)
+    shift = max(rounding - float(np.min(w, initial=0)), 0.0)
+    if shift > 2 * rounding + n * max(entry_noise, MAX_RELATIVE_SHIFT * float(np.max(np.abs(S), initial=0))):
+        raise ValueError(
+            f"The matrix of {n} variables is not positive semidefinite, so it is not a covariance, and bounds on its "
+            "components would not hold. Pairwise deletion of missing values is a common cause."
+        )
+    return shift
 
 
 def perron_bound(M: sp.csr_array) -> float:
@@ -208,25 +196,10 @@ def gershgorin_profile(S: Array, k: int) -> Array:
     return np.concatenate([[0.0], np.max(sums, axis=0) * (1 + SUM_ROUNDING_IN_EPS * n * EPS)])
 
 
-def eigenvalue_profile(S: Array, k: int) -> Array:
-    """Return U_0 = 0 and U_j = λmax(Σ), j = 1, …, k: λmax(Σ_II) ≤ λmax(Σ) by interlacing (docs/certificates.md, 3.2).
+def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np.inf) -> float:
+    """Return the least λmax(soft_t(Σ)) + k·max(t, floor) over t.
 
-    S is Σ, symmetric, (n, n), and 0 ≤ k ≤ n. Rounding is added. The result has k + 1 entries, all but the first equal.
-    """
-    return np.concatenate([[0.0], np.full(k, largest_eigenvalue(S))])
-
-
-class ScalarMinimum(NamedTuple):
-    """The least value of a function that was found, maybe infinity, and the argument that gave it."""
-
-    value: float
-    argument: float
-
-
-def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np.inf) -> ScalarMinimum:
-    """Return the least λmax(soft_t(Σ)) + k·max(t, floor) over t as `value`, and that t as `argument`.
-
-    `value` bounds λ_k(Σ) for every t (docs/certificates.md, 3.3). soft_t moves every entry by t towards zero.
+    It bounds λ_k(Σ) for every t (docs/certificates.md, 3.3). soft_t moves every entry by t towards zero.
     With U = soft_t(Σ) − Σ, whose entries are at most t in size, zᵀΣz = zᵀsoft_t(Σ)z − zᵀUz ≤ λmax(soft_t(Σ)) + t‖z‖₁²,
     and ‖z‖₁² ≤ j for j variables. This is a feasible point of the dual of [dEJL07], with U_j = λmax + jt in (F).
     Variables of variance up to t are left out, which by (F) does not weaken the bound. Thresholds above `upper`/k
@@ -237,7 +210,7 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     Examples
     --------
     >>> import numpy as np
-    >>> round(soft_threshold_bound(np.ones((3, 3)), 2).value, 6)
+    >>> round(soft_threshold_bound(np.ones((3, 3)), 2), 6)
     2.0
     """
     variances = np.diagonal(S)
@@ -252,13 +225,13 @@ def soft_threshold_bound(S: Array, k: int, floor: float = 0.0, upper: float = np
     return minimize_on_grid(compute_bound, np.linspace(0, max_threshold, N_THRESHOLD_GRID_POINTS))
 
 
-def minimize_on_grid(function: Callable[[float], float], grid: Array) -> ScalarMinimum:
+def minimize_on_grid(function: Callable[[float], float], grid: Array) -> float:
     """Return the least value of a function over a grid, (n_points,), or between the neighbours of the best point.
 
     `grid`, with one point at least, is sorted, either way, and its points are passed to `function` as floats, in its
     order. The function may return infinity, where it has no bound, but not NaN. Its local minima away from the best
     grid point (of equal ones the first) may be missed. The interval between the neighbours is searched to
-    RELATIVE_GRID_TOLERANCE of its width. Of equal values that of the smaller argument is returned.
+    RELATIVE_GRID_TOLERANCE of its width.
     """
     values = [function(float(t)) for t in grid]
     i = int(np.argmin(values))
@@ -266,4 +239,4 @@ def minimize_on_grid(function: Callable[[float], float], grid: Array) -> ScalarM
     options = {"xatol": RELATIVE_GRID_TOLERANCE * (high - low)}
     with np.errstate(all="ignore"):  # values may be infinite
         refined = minimize_scalar(function, bounds=(low, high), method="bounded", options=options)
-    return min(ScalarMinimum(values[i], float(grid[i])), ScalarMinimum(float(refined.fun), float(refined.x)))
+    return min(values[i], float(refined.fun))

@@ -6,63 +6,53 @@ z with at most k non-zeros. All arrays are NumPy arrays on the host, in float64;
 
 An `Operator` is A through products; all operators here are in float64 in host memory. ``shape`` is (p, n), with p
 samples, or p = n if only Σ is known (`has_samples` is False). ``column_norms``, (n,), are the roots of the diagonal of
-Σ. ``gram(idx)`` is Σ[idx, idx] for column numbers in any order, and is not written to. ``combine(T)``, (p, m), is A T
-for T of shape (n, m); ``correlate(X)``, (n, m), is AᵀX for X of shape (p, m); ``columns(idx)``, (p, |idx|), is A[:,
-idx].
+Σ. ``gram(idx)`` is Σ[idx, idx] for column numbers in any order, and is not written to; ``columns(idx)``, (p, |idx|), is
+A[:, idx].
 
 A `CandidateCovariance` has the candidates: `variables`, (m,), their column numbers, increasing; `S`, (m, m), Σ over
 them plus shift·I; `shift`, at least zero, which makes S positive semidefinite, and is to be subtracted once from each
-bound that comes from S; `floor`, the largest variance of the other variables plus the shift, zero if there are none.
-``compute_variance(z)`` is zᵀΣz without the shift for z, (n,), that is zero outside the candidates; ``narrow(max,
-support)`` are at most `max` candidates, those of largest variance and the column numbers `support`.
+bound that comes from S; `floor`, the largest variance of the other variables plus the shift, zero if there are none;
+`largest_eigenvalue`, a bound on λmax(S). ``compute_variance(z)`` is zᵀΣz without the shift for z, (n,), that is zero
+outside the candidates; ``narrow(max, support)`` are at most `max` candidates, those of largest variance and the column
+numbers `support`.
 
-A `Bound` has `method`, `value` (on λ_k(Σ), without the shift), `seconds` and `threshold`, the t of the soft-threshold
-bound, else zero. `find_least_bound` returns the least `Bound` of a sequence, one of value infinity if it is empty. A
-`Clock` limits the time: ``is_expired`` says whether to stop, and ``interruptible()`` is a context in which Ctrl-C ends
-the block and expires the clock. (F) is λ_k(Σ) ≤ max_j U_j + (k − j)·floor, for bounds U_j on λ_j(S), j = 0, …, k.
+A `Bound` has `method`, `value` (on λ_k(Σ), without the shift) and `seconds`. `find_least_bound` returns the least
+`Bound` of a sequence, one of value infinity if it is empty. A `Clock` limits the time: ``is_expired`` says whether to
+stop, and ``interruptible()`` is a context in which Ctrl-C ends the block and expires the clock. (F) is λ_k(Σ) ≤ max_j
+U_j + (k − j)·floor, for bounds U_j on λ_j(S), j = 0, …, k.
 
-A `RowProblem` is the row bound over S/scale; `initialize_rows` makes its start from a threshold in those units. A
-`SupportSearch` is a branch and bound over positions: `S` is that of its candidates divided by `scale`;
-`incumbent_support` are positions, `incumbent_value` their λmax in S; `upper_bound` and `pruning_threshold` are in the
-units of S, `variance_bound` is the upper bound in those of Σ, without the shift; `open_nodes` is a heap of
-(−bound, serial number, node). ``assess_by_rows(search, node, clock, schedule)`` bounds a node by rows, records what it
-prunes, and returns the smaller node, or None if it is pruned; ``open_unless_leaf(node)`` enumerates a node of few
-supports or opens it, and does nothing for None.
+A `SupportSearch` is a branch and bound over positions. ``start(bound, clock)`` bounds its root by rows, given a bound
+on the variance; ``run(clock)`` searches on; ``assess(node, clock, schedule)`` bounds a node by rows, records what it
+prunes, and returns the smaller node, or None if it is finished; ``push(node)`` opens a node. `open_nodes` is a heap of
+(−bound, serial number, node), `n_nodes` their number so far; `incumbent` are positions, `incumbent_value` their λmax in
+units of the search, as `upper_bound` is; `incumbent_variance` and `variance_bound` are in those of Σ, without the
+shift.
 
-``make_root(bound)`` of a search is the node of all supports, given a bound on their variance, and
-``record_pruned_bound(value)`` notes that supports up to a value are not searched. ``minimize_row_bound(problem, rows,
-target=, clock=, smoothings=, steps=)`` has the best `rows` found and their `bound`, in the units of S/scale;
-``problem.bound_omitted_supports(rows, bound)`` bounds supports with a variable that was left out.
 ``solve_component(operator, spec, rng).Z``, (n, 1), are loadings of the cardinality in `spec`. ``embed_rows(Z, idx, n)``
 has n rows, those of Z at `idx` and zeros elsewhere; ``orient(Z)`` makes the largest absolute entry of each column
 positive. ``relative_gap(value, upper)`` is upper/value − 1, zero if upper ≤ value; ``Certificate.from_bounds`` is the
-certificate of a value and its bounds. A `ScalarMinimum` of `bounds` has `value` and `argument`.
+certificate of a value and its bounds.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from heapq import heappop
 
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.polar_factor_and_signs import orient
 from gpower.certificates import bounds, wide_data_bounds
-from gpower.certificates.branch_and_bound import ROOT_SCHEDULE, RowBoundSchedule, SupportSearch, assess_by_rows
-from gpower.certificates.certificate import Bound, Certificate, Clock, find_least_bound, relative_gap
-from gpower.certificates.row_bound import RowProblem, initialize_rows, minimize_row_bound
+from gpower.certificates.branch_and_bound import RowBoundSchedule, SupportSearch
+from gpower.certificates.certificate import Bound, Certificate, Clock, Progress, find_least_bound, relative_gap
 from gpower.certificates.wide_data_bounds import CandidateCovariance
 from gpower.operators.base import Operator
 from gpower.solvers.component import solve_component
 from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 
-#: Share of ρ from which columns are gathered: below one, to cover the rounding of ρ and of the norms.
-GATHERED_RHO_SHARE = 0.999
-#: Largest number of entries of the columns that the sample-space bound reads into memory: 400 MB in float64.
-MAX_SAMPLE_SPACE_ENTRIES = 5e7
 #: A search prunes nodes at this share of the tolerance, so that despite rounding its bound is within the tolerance.
 SEARCH_TOLERANCE_SHARE = 0.99
 #: Further rounds of the row bound, repeated while each closes at least this share of the gap. On a table of 1,000
@@ -77,9 +67,9 @@ MIN_VALUE_SHARE = 1e-3
 MIN_ROW_VARIANCE_SHARE = 0.25
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class BoundState:
-    """A component and the bounds computed so far; each step returns a new state.
+    """A component, the bounds computed so far, and the search for a better component.
 
     `value` and `bounds` are those of Σ, without the shift of the candidates. The bounds hold for every component of k
     variables, not for this one alone, so they stay if the component is replaced.
@@ -92,7 +82,9 @@ class BoundState:
     support: Array  # column numbers of the component, all of them candidates, increasing; may contain zero loadings
     z: Array  # (n,): unit loadings, or zero; zero outside the support
     value: float  # zᵀΣz
-    bounds: tuple[Bound, ...] = ()  # all bounds computed, in the order of computation
+    bounds: list[Bound] = field(default_factory=list)  # all bounds computed, in the order of computation
+    search: SupportSearch | None = None  # search of `best_subset`; None before its root is bounded
+    seconds: float = 0.0  # total time of the calls of `best_subset`
 
     @classmethod
     def from_loadings(
@@ -107,6 +99,11 @@ class BoundState:
         used = np.flatnonzero(z)
         view = wide_data_bounds.select_candidates(operator, used)
         return cls(operator, view, k, tol, used if support is None else support, z, view.compute_variance(z))
+
+    def copy(self) -> BoundState:
+        """Return a copy whose bounds and search can change while those of this state stay."""
+        search = None if self.search is None else replace(self.search, open_nodes=list(self.search.open_nodes))
+        return replace(self, bounds=list(self.bounds), search=search)
 
     @property
     def variances(self) -> Array:
@@ -123,32 +120,36 @@ class BoundState:
         """Return whether upper_bound/value − 1 is at most `tol` or the clock has expired."""
         return relative_gap(self.value, self.upper_bound) <= self.tol or clock.is_expired
 
-    def with_bound(self, bound: Bound, start_time: float) -> BoundState:
-        """Return the state with one more bound, whose computation began at `start_time`, by `time.perf_counter`.
+    def add_bound(self, method: str, value: float, start_time: float) -> None:
+        """Add a bound whose computation began at `start_time`, by `time.perf_counter`; it may exceed the known ones."""
+        self.bounds.append(Bound(method, value, time.perf_counter() - start_time))
 
-        The bound may be larger than the known ones, or infinite; its `seconds` are replaced.
+    def adopt_search(self, search: SupportSearch, method: str, start_time: float) -> None:
+        """Continue with a search, use its incumbent if that has a larger value, and add its bound.
+
+        The candidates of the search are among those of the state. `method` becomes the name of the bound; the search
+        began at `start_time`, by `time.perf_counter`.
         """
-        return replace(self, bounds=(*self.bounds, replace(bound, seconds=time.perf_counter() - start_time)))
-
-    def with_support(self, support: Array) -> BoundState:
-        """Return the state with the best component on a support, if its value is larger; keep the bounds.
-
-        `support` contains different column numbers of candidates, in any order, and is not empty. If the value is not
-        larger, the state itself is returned.
-        """
-        support = np.sort(support)
+        self.search = search
+        support = search.candidates.variables[search.incumbent]
         z = solve_on_support(self.operator, support)
         value = self.candidates.compute_variance(z)
-        return self if value <= self.value else replace(self, support=support, z=z, value=value)
+        if value > self.value:
+            self.support, self.z, self.value = support, z, value
+        self.add_bound(method, search.variance_bound, start_time)
 
-    def with_search_result(self, search: SupportSearch, method: str, start_time: float) -> BoundState:
-        """Return the state with the incumbent and the bound of a search that began at `start_time`.
+    def make_progress(self, seconds: float) -> Progress:
+        """Return the progress after some seconds; the search may be in the middle of its work.
 
-        The candidates of the search are among those of the state. `method` becomes the name of the bound, and
-        `start_time` is that of `time.perf_counter`. The component stays if the incumbent has no larger value.
+        The search changes while it runs and the component does not, so that value and bound come from both, and the
+        support from the component alone.
         """
-        support = search.candidates.variables[search.incumbent_support]
-        return self.with_support(support).with_bound(Bound(method, search.variance_bound), start_time)
+        search = self.search
+        if search is None:
+            return Progress(self.upper_bound, self.value, 0, 0, seconds, self.support)
+        value = max(self.value, search.incumbent_variance)
+        bound = max(min(self.upper_bound, search.variance_bound), value)
+        return Progress(bound, value, search.n_nodes, len(search.open_nodes), seconds, self.support)
 
     def to_certificate(self, seconds: float) -> Certificate:
         """Return the certificate of the value and the least bound, with the total time in seconds.
@@ -192,140 +193,111 @@ def start_from_heuristic(operator: Operator, k: int, tol: float, clock: Clock) -
     return BoundState.from_loadings(operator, solve_on_support(operator, support), k, tol, support)
 
 
-def add_cheap_bounds(state: BoundState, clock: Clock) -> Iterator[BoundState]:
-    """Yield the state after each bound but the row bound, until the gap is small enough or the clock expires.
+def add_cheap_bounds(state: BoundState, clock: Clock) -> None:
+    """Add each bound but the row bound, until the gap is small enough or the clock expires.
 
-    A state with bounds whose gap is small enough yields nothing. If `state` has no bound, at least one state is
-    yielded, and at least one bound is computed even if the clock has expired, unless Ctrl-C ends every step. A step
-    that Ctrl-C ends, or that does not apply, adds no bound, but the state is yielded again. Ctrl-C expires the clock
-    and does not raise.
+    If `state` has no bound, at least one is computed even if the clock has expired, unless Ctrl-C ends every step. A
+    step that Ctrl-C ends, or that does not apply, adds no bound. Ctrl-C expires the clock and does not raise.
     """
-    for step in (
-        _bound_by_trace,
-        _bound_by_gershgorin,
-        _bound_by_eigenvalue,
-        _bound_by_soft_threshold,
-        _bound_by_sample_space,
-        _bound_by_full_soft_threshold,
-    ):
+    for method, compute_bound in CHEAP_BOUNDS.items():
         if state.bounds and state.is_done(clock):
             return
         start_time = time.perf_counter()
         with clock.interruptible():
-            bound = step(state, clock)
-            state = state if bound is None else state.with_bound(bound, start_time)
-        yield state
+            value = compute_bound(state, clock)
+            if np.isfinite(value):
+                state.add_bound(method, value, start_time)
 
 
-def _bound_by_trace(state: BoundState, clock: Clock) -> Bound:
-    """Return the sum of the k largest variances: λmax(Σ_II) ≤ tr Σ_II (docs/certificates.md, 3.2).
-
-    The value is a bound on λ_k(Σ), in its units and without the shift of the candidates. The clock is not read.
-    """
-    return Bound("trace", float(bounds.trace_profile(state.variances, state.k)[-1]) - state.candidates.shift)
+def _bound_by_trace(state: BoundState, clock: Clock) -> float:
+    """Return the sum of the k largest variances: λmax(Σ_II) ≤ tr Σ_II (docs/certificates.md, 3.2)."""
+    return float(bounds.trace_profile(state.variances, state.k)[-1]) - state.candidates.shift
 
 
-def _bound_by_gershgorin(state: BoundState, clock: Clock) -> Bound:
-    """Return max_i Σ_ii + the k − 1 largest |Σ_il| of the candidates, extended by (F) (docs/certificates.md, 3.2).
-
-    The value is a bound on λ_k(Σ), without the shift of the candidates. The clock is not read.
-    """
-    return Bound("gershgorin", _bound_from_profile(state, bounds.gershgorin_profile))
+def _bound_by_gershgorin(state: BoundState, clock: Clock) -> float:
+    """Return max_i Σ_ii + the k − 1 largest |Σ_il| of the candidates, extended by (F) (docs/certificates.md, 3.2)."""
+    view = state.candidates
+    return _bound_from_profile(state, bounds.gershgorin_profile(view.S, min(state.k, view.variables.size)))
 
 
-def _bound_by_eigenvalue(state: BoundState, clock: Clock) -> Bound:
+def _bound_by_eigenvalue(state: BoundState, clock: Clock) -> float:
     """Return the smaller of λmax of the candidates, extended by (F), and λmax over all variables, if it is computed.
 
-    It is a bound on λ_k(Σ) as λmax(Σ_II) ≤ λmax(Σ), by interlacing (docs/certificates.md, 3.2); the value is without
-    the shift of the candidates. The clock is not read.
+    It is a bound as λmax(Σ_II) ≤ λmax(Σ), by interlacing (docs/certificates.md, 3.2).
     """
-    full_bound = np.inf if state.candidates.floor == 0 else wide_data_bounds.largest_full_eigenvalue(state.operator)
-    return Bound("eigenvalue", min(_bound_from_profile(state, bounds.eigenvalue_profile), full_bound))
+    view = state.candidates
+    profile = np.append(0.0, np.full(min(state.k, view.variables.size), view.largest_eigenvalue))
+    full_bound = np.inf if view.floor == 0 else wide_data_bounds.largest_full_eigenvalue(state.operator)
+    return min(_bound_from_profile(state, profile), full_bound)
 
 
-def _bound_by_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
-    """Return the least λmax(soft_t(Σ)) + k·max(t, floor) over t, Σ over the candidates (docs/certificates.md, 3.3).
+def _bound_from_profile(state: BoundState, profile: Array) -> float:
+    """Return max_j U_j + (k − j)·floor, without the shift, from bounds U_j on λ_j(S), j ≤ k, over the candidates (F).
 
-    The value is a bound on λ_k(Σ), without the shift of the candidates, and `threshold` of the result is that t, in the
-    units of Σ. Return None if k variables that were left out could alone, by the sum k·floor of their variances, reach
-    a bound that is known already. A bound must be known. The clock is not read.
-    """
-    view, k = state.candidates, state.k
-    if k * view.floor >= state.upper_bound:
-        return None
-    least = bounds.soft_threshold_bound(view.S, k, view.floor, state.upper_bound)
-    return Bound("soft threshold", least.value - view.shift, threshold=least.argument)
-
-
-def _bound_by_sample_space(state: BoundState, clock: Clock) -> Bound:
-    """Return the least λmax(Σ Yᵢ) + kρ over ρ (docs/certificates.md, 3.4), infinity if columns are not available.
-
-    The value is a bound on λ_k(Σ), which may contain the shift of the candidates. The clock is not read.
-    """
-    space = gather_sample_space(state)
-    value = np.inf if space is None else wide_data_bounds.sample_space_bound(space.columns, space.scores, state.k)
-    return Bound("sample space", value)
-
-
-def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> Bound | None:
-    """Return the least λmax(soft_t(Σ)) + kt over t, Σ over all variables; None if the candidates are all variables.
-
-    The value is a bound on λ_k(Σ), without a shift. It is infinite if it cannot be below the known bounds, of which
-    there must be one, or if the clock expires (docs/certificates.md, 3.3).
-    """
-    if state.candidates.floor == 0:
-        return None
-    bound = wide_data_bounds.full_soft_threshold_bound(state.operator, state.k, state.upper_bound, clock)
-    return Bound("soft threshold, all variables", bound)
-
-
-def _bound_from_profile(state: BoundState, compute_profile: Callable[[Array, int], Array]) -> float:
-    """Return max_j U_j + (k − j)·floor, j ≤ k, without the shift, from a profile U of the candidates (F).
-
-    `compute_profile` receives S, (m, m), and k' = min(k, m), and returns bounds U_0, …, U_k' on the largest eigenvalue
-    of every S_JJ with j variables, (k' + 1,), of which U_0 is zero. If variables were left out, each U_j is replaced by
-    the sum of the j largest variances of all variables if that is smaller.
+    If variables were left out, each U_j is replaced by the sum of the j largest variances of all variables if that is
+    smaller.
     """
     view, k = state.candidates, state.k
-    profile = compute_profile(view.S, min(k, view.variables.size))
     if view.floor > 0:
         profile = np.minimum(profile, bounds.trace_profile(state.variances, k)[: profile.size])
     return bounds.bound_with_floor(profile, k, view.floor) - view.shift
 
 
-class SampleSpace(NamedTuple):
-    """Columns aᵢ of a matrix with Σ = AᵀA, in increasing order of i, and the scores of a component; both float64."""
+def _bound_by_soft_threshold(state: BoundState, clock: Clock) -> float:
+    """Return the least λmax(soft_t(Σ)) + k·max(t, floor) over t, Σ over the candidates (docs/certificates.md, 3.3).
 
-    columns: Array  # (p, m): at least the columns with ‖aᵢ‖² above the requested ρ
-    scores: Array  # (p,): unit vector
+    The result is infinity if k variables that were left out could alone, by the sum k·floor of their variances, reach a
+    bound that is known already. A bound must be known.
+    """
+    view, k = state.candidates, state.k
+    if k * view.floor >= state.upper_bound:
+        return np.inf
+    return bounds.soft_threshold_bound(view.S, k, view.floor, state.upper_bound) - view.shift
 
 
-def gather_sample_space(state: BoundState, rho: float | None = None) -> SampleSpace | None:
-    """Return the columns of variance above ρ and the scores of the component; None if they are not available.
+def _bound_by_sample_space(state: BoundState, clock: Clock) -> float:
+    """Return the least λmax(Σ Yᵢ) + kρ over ρ (docs/certificates.md, 3.4); it may contain the shift."""
+    space = compute_sample_space(state)
+    return np.inf if space is None else wide_data_bounds.sample_space_bound(*space, state.k, state.candidates.floor)
 
-    By default ρ is the smallest value that `wide_data_bounds.sample_space_bound` tries, the (k + 1)-th largest (aᵢᵀx)²
-    of the scores x, zero if k ≥ n. Columns of smaller variance may be included. If all n variables are candidates, and
-    there are no samples or more than n, the columns are those of a factor of Σ plus the shift, with p = n; bounds from
-    them then contain the shift. The scores are A z/‖A z‖. The result is None for a component of no variance, for a
-    covariance of which variables were left out, and for more than MAX_CANDIDATE_VARIABLES samples or
-    MAX_SAMPLE_SPACE_ENTRIES entries.
+
+def _bound_by_full_soft_threshold(state: BoundState, clock: Clock) -> float:
+    """Return the least λmax(soft_t(Σ)) + kt over t, Σ over all variables; infinity if these are the candidates.
+
+    It is infinite too if it cannot be below the known bounds, of which there must be one, or if the clock expires
+    (docs/certificates.md, 3.3).
+    """
+    if state.candidates.floor == 0:
+        return np.inf
+    return wide_data_bounds.full_soft_threshold_bound(state.operator, state.k, state.upper_bound, clock)
+
+
+#: The bounds in the order of their cost, by the name of the method. Each is a bound on λ_k(Σ), in its units and without
+#: the shift unless it says so, and infinity if it does not apply. The clock is read only where it is named.
+CHEAP_BOUNDS: dict[str, Callable[[BoundState, Clock], float]] = {
+    "trace": _bound_by_trace,
+    "gershgorin": _bound_by_gershgorin,
+    "eigenvalue": _bound_by_eigenvalue,
+    "soft threshold": _bound_by_soft_threshold,
+    "sample space": _bound_by_sample_space,
+    "soft threshold, all variables": _bound_by_full_soft_threshold,
+}
+
+
+def compute_sample_space(state: BoundState) -> tuple[Array, Array] | None:
+    """Return a matrix A, (p, m), with AᵀA = Σ over the candidates, and the scores of the component, a unit vector (p,).
+
+    If there are no samples, or more than candidates, A is a factor of Σ plus the shift, with p = m; bounds from it then
+    contain the shift. The result is None for a component of no variance, and if variables were left out and such a
+    factor would be needed.
     """
     operator, view, p = state.operator, state.candidates, state.operator.shape[0]
-    if not state.value > 0:
+    has_few_samples = operator.has_samples and p <= view.variables.size
+    if not state.value > 0 or (view.floor > 0 and not has_few_samples):
         return None
-    if view.floor == 0 and (not operator.has_samples or p > view.variables.size):
-        A = _factor_covariance(view.S)
-        scores = A @ state.z
-        return SampleSpace(A, scores / np.linalg.norm(scores))
-    if not operator.has_samples or p > wide_data_bounds.MAX_CANDIDATE_VARIABLES:
-        return None
-    x = operator.combine(state.z[:, None])
-    x /= np.linalg.norm(x)
-    if rho is None:
-        c = operator.correlate(x)[:, 0]
-        rho = float(np.sort(c * c)[::-1][state.k]) if state.k < c.size else 0.0
-    idx = np.flatnonzero(operator.column_norms**2 > GATHERED_RHO_SHARE * rho)
-    return None if p * idx.size > MAX_SAMPLE_SPACE_ENTRIES else SampleSpace(operator.columns(idx), x[:, 0])
+    A = operator.columns(view.variables) if has_few_samples else _factor_covariance(view.S)
+    scores = A @ state.z[view.variables]
+    return A, scores / np.linalg.norm(scores)
 
 
 def _factor_covariance(S: Array) -> Array:
@@ -342,36 +314,22 @@ def start_search(state: BoundState, candidates: CandidateCovariance, clock: Cloc
     """Create a search with the component as its incumbent, and bound its root by rows and screening.
 
     The candidates are those of the state, or fewer by `narrow`, which keeps the support. The component has positive
-    variance. The root is the only open node of the result. No node is open if the root was pruned or enumerated, or if
-    a better support may contain a variable that was left out, so that branching cannot close the gap. `variance_bound`
-    of the result is proven in each case, also if the clock expires; the incumbent may have improved.
+    variance. The root is the only open node of the result; see `SupportSearch.start`. `variance_bound` of the result is
+    proven in each case, also if the clock expires; the incumbent may have improved.
     """
-    support = np.searchsorted(candidates.variables, state.support)  # positions; relies on all being candidates
-    k = min(state.k, candidates.variables.size)
-    scale = state.value + candidates.shift
-    search = SupportSearch(candidates, k, support, scale, tol=SEARCH_TOLERANCE_SHARE * state.tol)
-    root = search.make_root(state.upper_bound)
-    problem = RowProblem(search.S, state.k, root.fixed, candidates.floor / search.scale)
-    rows = initialize_rows(problem, max((bound.threshold for bound in state.bounds), default=0.0) / search.scale)
-    if candidates.floor == 0:
-        search.open_unless_leaf(assess_by_rows(search, replace(root, rows=rows), clock, ROOT_SCHEDULE))
-        return search
-    smoothings, steps = (*ROOT_SCHEDULE[0][0], *ROOT_SCHEDULE[1][0]), ROOT_SCHEDULE[0][1]
-    result = minimize_row_bound(
-        problem, rows, target=search.pruning_threshold, clock=clock, smoothings=smoothings, steps=steps
+    search = SupportSearch(
+        candidates=candidates,
+        k=state.k,
+        incumbent=np.searchsorted(candidates.variables, state.support),  # relies on all being candidates
+        scale=state.value + candidates.shift,
+        tol=SEARCH_TOLERANCE_SHARE * state.tol,
     )
-    omitted_bound = problem.bound_omitted_supports(result.rows, result.bound)
-    search.record_pruned_bound(min(omitted_bound, root.bound))
-    root = replace(root, bound=min(root.bound, result.bound), rows=result.rows)
-    if omitted_bound > search.pruning_threshold:
-        search.record_pruned_bound(root.bound)
-    else:
-        search.open_unless_leaf(assess_by_rows(search, root, clock, ROOT_SCHEDULE[1:]))
+    search.start(state.upper_bound, clock)
     return search
 
 
-def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
-    """Return the state with the row bound, after screening at the root alone, or the state itself if none is computed.
+def add_row_bound(state: BoundState, clock: Clock) -> None:
+    """Add the row bound, after screening at the root alone; nothing if it is not computed.
 
     The bound is λ_k(Σ) ≤ λmax(Σ + R + Rᵀ + diag(ρ²/b)) + kb, minimised over R and b (docs/certificates.md, 3.5 and
     3.6). The state must have a bound. None is computed if the gap is within the tolerance, the clock has expired, the
@@ -381,17 +339,18 @@ def add_row_bound(state: BoundState, clock: Clock) -> BoundState:
     view = select_row_candidates(state)
     is_hopeless = state.value <= MIN_VALUE_SHARE * state.upper_bound or state.k * view.floor >= state.upper_bound
     if state.is_done(clock) or is_hopeless:
-        return state
+        return
     start_time = time.perf_counter()
     search = start_search(state, view, clock)
     while search.open_nodes and not clock.is_expired:
-        _, _, root = search.open_nodes.pop()
-        tightened = assess_by_rows(search, root, clock, EXTRA_SCHEDULE)
-        search.open_unless_leaf(tightened)
+        _, _, root = heappop(search.open_nodes)
+        tightened = search.assess(root, clock, EXTRA_SCHEDULE)
+        if tightened is not None:
+            search.push(tightened)
         bound = search.upper_bound
         if root.bound - bound < MIN_GAP_REDUCTION_SHARE * (bound - search.incumbent_value):
             break
-    return state.with_bound(Bound("rows", search.variance_bound), start_time)
+    state.add_bound("rows", search.variance_bound, start_time)
 
 
 def select_row_candidates(state: BoundState) -> CandidateCovariance:

@@ -16,7 +16,7 @@ from gpower._utils.arrays import Array
 from gpower._utils.text import format_count
 
 if TYPE_CHECKING:
-    from gpower.certificates.subset_search import SubsetState
+    from gpower.certificates.cascade import BoundState
 
 #: Gaps up to this are rounding and count as zero.
 MAX_ROUNDING_GAP = 1e-12
@@ -36,8 +36,6 @@ class Bound:
         No unit vector of the given cardinality has a larger zᵀΣz.
     seconds : float
         Time of its computation.
-    threshold : float
-        t of the soft-threshold bound; zero for the other bounds.
 
     Examples
     --------
@@ -52,7 +50,6 @@ class Bound:
     method: str
     value: float
     seconds: float = 0.0
-    threshold: float = 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +81,7 @@ class Certificate:
         For a component of the ℓ0 penalty: γ, zᵀΣz − γ‖z‖₀, and an upper bound on the latter over all unit z.
     cardinality_unit : {"variables", "groups"}
         What `cardinality` counts.
-    search : SubsetState or None
+    search : BoundState or None
         State in which `best_subset` stopped; pass the certificate as its `resume` to continue.
 
     Examples
@@ -109,7 +106,7 @@ class Certificate:
     objective: float | None = None
     objective_bound: float | None = None
     cardinality_unit: str = "variables"
-    search: SubsetState | None = field(default=None, repr=False)
+    search: BoundState | None = field(default=None, repr=False)
 
     @classmethod
     def from_bounds(

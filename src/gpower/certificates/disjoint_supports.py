@@ -66,11 +66,11 @@ def list_supports(S: Array, k: int, clock: Clock) -> SupportList | None:
     lexicographically first support comes first. The clock is read after each batch of supports.
     """
     values, masks = [], []
-    for batch in iterate_supports(S, np.arange(0), np.arange(S.shape[0]), k):
+    for supports, batch_values in iterate_supports(S, np.arange(0), np.arange(S.shape[0]), k):
         if clock.is_expired:
             return None
-        values.append(batch.values)
-        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), batch.supports.astype(np.uint64)), axis=1))
+        values.append(batch_values)
+        masks.append(np.bitwise_or.reduce(np.left_shift(np.uint64(1), supports.astype(np.uint64)), axis=1))
     order = np.argsort(-np.concatenate(values), kind="stable")
     return SupportList(np.concatenate(values)[order], np.concatenate(masks)[order])
 

@@ -17,10 +17,8 @@ the groups numbered anew in their order and `required_cost` as before; ``groups_
 which groups have a variable in a mask, (n, 1). ``solve_component(operator, spec, rng).Z``, (n, 1), are loadings that
 the rules in `spec` allow, unit or zero, and ``orient(Z)`` makes the largest absolute loading of each column positive.
 
-`BestFirstSearch` has `tol`; `incumbent_value`, the value of the best selection so far; `pruning_threshold`,
-incumbent_value·(1 + tol), up to which nodes are pruned; `upper_bound`; `open_nodes`; `n_nodes`; ``push(node)``, which
-opens a node or counts None; ``record_pruned_bound(bound)``; and ``run_best_first(expand, clock)``, which replaces the
-node of the largest bound by its children until all are pruned or the clock expires. `EPS` is the machine epsilon.
+`BranchAndBound` is the best-first search; its module has the terms. `EPS` is the machine epsilon;
+``eigenvalue_rounding_error(w)`` bounds the rounding of the eigenvalues w of a matrix, and
 ``largest_eigenvalue(M)`` is an upper bound on λmax of a symmetric M that contains the rounding. A `Clock` limits the
 time: `elapsed_seconds` counts from its creation, its `callback` is called without arguments every now and then, and by
 ``poll_callback()`` at once; a true result expires it. ``embed_rows(Z, idx, n)`` has n rows, those of Z at `idx` and
@@ -36,8 +34,8 @@ import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows
 from gpower._utils.polar_factor_and_signs import orient
-from gpower.certificates.bounds import EPS, MATRIX_ROUNDING_IN_EPS, largest_eigenvalue
-from gpower.certificates.branch_and_bound import BestFirstSearch, SearchNode
+from gpower.certificates.bounds import EPS, MATRIX_ROUNDING_IN_EPS, eigenvalue_rounding_error, largest_eigenvalue
+from gpower.certificates.branch_and_bound import BranchAndBound, Node
 from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
 from gpower.operators.base import Operator
 from gpower.operators.leading_pca import compute_leading_components
@@ -50,121 +48,78 @@ from gpower.solvers.fit_specification import ExactCardinality, FitSpec
 MAX_GROUP_SEARCH_VARIABLES = 3000
 
 
-@dataclass(frozen=True, eq=False)
-class GroupNode(SearchNode):
-    """Selections of k groups that contain all fixed groups and only allowed ones; fixed groups are allowed."""
-
-    allowed: Array  # (n_groups,) of bool
-    fixed: Array  # (n_groups,) of bool
-
-
-@dataclass(eq=False)
-class GroupSearch(BestFirstSearch[GroupNode]):
+@dataclass(eq=False, kw_only=True)
+class GroupSearch(BranchAndBound):
     """State of a search for the best selection of k groups. Values and bounds are those of S, λmax(S_P)."""
 
-    S: Array  # (n, n): covariance of the variables that may be used, float64
     group_labels: Array  # (n,) of int: the group of each variable, 0 to n_groups − 1
-    k: int  # number of groups of a selection, the required ones included; from 1 to n_groups
-    incumbent_groups: Array  # (n_groups,) of bool: a selection of at most k groups, one of them with a variable
 
     def __post_init__(self) -> None:
-        self.block_norms = _compute_block_norms(self.S, self.group_labels, self.incumbent_groups.size)
-        self.incumbent_value = self._compute_value(self.incumbent_groups)
+        self.block_norms = _compute_block_norms(self.S, self.group_labels)
+        super().__post_init__()
 
     def make_progress(self, seconds: float, columns: Array) -> Progress:
         """Return the progress after some seconds; `columns`, (n,), are the column numbers of the rows of S, sorted."""
-        support = columns[self.find_variables(self.incumbent_groups)]
+        support = columns[self.find_variables(self.incumbent)]
         n_open = len(self.open_nodes)
         return Progress(self.upper_bound, self.incumbent_value, self.n_nodes, n_open, seconds, support)
 
-    def find_variables(self, groups: Array) -> Array:
-        """Return the indices into S of the variables of some groups, given as a mask, (n_groups,); increasing."""
-        return np.flatnonzero(groups[self.group_labels])
+    def find_variables(self, units: Array) -> Array:
+        """Return the indices into S of the variables of some groups, (m,) of int; increasing."""
+        return np.flatnonzero(np.isin(self.group_labels, units))
 
-    def _take_covariance(self, groups: Array) -> Array:
-        """Return a copy of S over the variables of some groups, given as a mask, (n_groups,), in increasing order."""
-        support = self.find_variables(groups)
-        return self.S[np.ix_(support, support)]
+    def _bound_by_discs(self, node: Node) -> float:
+        """Return max_g ‖S_gg‖ + Σ ‖S_gh‖, summed over the fixed groups h and the largest free ones of a selection.
 
-    def _compute_value(self, groups: Array) -> float:
-        """Return λmax(S_P) of the groups P, a mask, (n_groups,), at least one of them with a variable."""
-        return float(np.linalg.eigvalsh(self._take_covariance(groups))[-1])
-
-    def _compute_bound(self, allowed: Array, fixed: Array) -> float:
-        """Return the smaller of two upper bounds on λmax(S_P) over the selections P of a node.
-
-        One is λmax over all allowed groups, by interlacing. The other is max_g ‖S_gg‖ + Σ ‖S_gh‖, summed over the fixed
-        groups h and the largest free ones that fill the selection: Gershgorin's discs for blocks. `allowed` and
-        `fixed`, (n_groups,) of bool, are those of the node, with fewer than k fixed and more than k allowed groups.
-        Both bounds contain the rounding error.
+        These are Gershgorin's discs for blocks. The node has fewer than k fixed and more than k allowed groups. The
+        rounding error is added.
         """
-        slots = self.k - int(np.count_nonzero(fixed))
-        norms = self.block_norms[np.ix_(allowed, allowed)]
-        is_fixed = fixed[allowed]
+        norms = self.block_norms[np.ix_(node.allowed, node.allowed)]
         own_norms = np.diagonal(norms)
         other_norms = norms - np.diag(own_norms)
-        largest_free = -np.sort(-other_norms[:, ~is_fixed], axis=1)[:, :slots]
-        largest_free[~is_fixed, slots - 1 :] = 0.0  # a free group takes one of the slots itself
-        discs = own_norms + other_norms[:, is_fixed].sum(axis=1) + largest_free.sum(axis=1)
-        discs_bound = float(np.max(discs)) * (1 + MATRIX_ROUNDING_IN_EPS * self.S.shape[0] * EPS)
-        return min(largest_eigenvalue(self._take_covariance(allowed)), discs_bound)
+        slots = node.count_open_slots(self.k)
+        largest_free = -np.sort(-other_norms[:, ~node.fixed], axis=1)[:, :slots]
+        largest_free[~node.fixed, slots - 1 :] = 0.0  # a free group takes one of the slots itself
+        discs = own_norms + other_norms[:, node.fixed].sum(axis=1) + largest_free.sum(axis=1)
+        return float(np.max(discs)) * (1 + MATRIX_ROUNDING_IN_EPS * self.S.shape[0] * EPS)
 
-    def assess(self, node: GroupNode) -> GroupNode | None:
-        """Return the node with its own bound, or None if it has a single selection or is pruned.
+    def assess(self, node: Node, clock: Clock) -> Node | None:
+        """Return the node with the smaller of its bound and those of its groups; None if it is finished.
 
-        Its own bound is the smaller of that of the node and those of its groups. A node is pruned if that is at most
-        `pruning_threshold`, and the bound is recorded. A single selection (k fixed groups, or at most k allowed ones)
-        updates the incumbent and is recorded as a pruned bound.
+        One bound of its groups is λmax over all that are allowed, by interlacing, the other that of the discs. A group
+        weighs the sum of the squares of its entries in the leading eigenvector. A single selection (k fixed groups, or
+        at most k allowed ones) updates the incumbent and is recorded as a pruned bound.
         """
-        n_fixed = int(np.count_nonzero(node.fixed))
-        if n_fixed == self.k or int(np.count_nonzero(node.allowed)) <= self.k:
-            self._update_incumbent(node.fixed if n_fixed == self.k else node.allowed)
+        if node.count_open_slots(self.k) == 0 or node.allowed.size <= self.k:
+            groups = node.allowed if node.allowed.size <= self.k else node.allowed[node.fixed]
+            self.update_incumbent(groups)
+            self.record_pruned_bound(largest_eigenvalue(self.take_covariance(groups)))
             return None
-        bound = min(node.bound, self._compute_bound(node.allowed, node.fixed))
+        w, U = np.linalg.eigh(self.take_covariance(node.allowed))
+        largest = float(w[-1]) + eigenvalue_rounding_error(w)
+        bound = min(node.bound, largest, self._bound_by_discs(node))
         if bound <= self.pruning_threshold:
             self.record_pruned_bound(bound)
             return None
-        return replace(node, bound=bound)
-
-    def _update_incumbent(self, groups: Array) -> None:
-        """Make a selection the incumbent if its value is larger; record the value, with rounding, as a pruned bound.
-
-        `groups`, (n_groups,), is a mask with at least one variable, and is stored, not copied.
-        """
-        value = self._compute_value(groups)
-        self.record_pruned_bound(value * (1 + MATRIX_ROUNDING_IN_EPS * self.S.shape[0] * EPS))
-        if value > self.incumbent_value:
-            self.incumbent_value, self.incumbent_groups = value, groups
-
-    def expand(self, node: GroupNode) -> list[GroupNode | None]:
-        """Return the nodes with and without the free group that weighs most in the leading eigenvector.
-
-        The node comes from `assess`, so that it has a free group. A group weighs the sum of the squares of its entries;
-        of equal weights the first group is taken. A child that is pruned or has a single selection is None.
-        """
-        leading = np.linalg.eigh(self._take_covariance(node.allowed))[1][:, -1]
         labels = self.group_labels[self.find_variables(node.allowed)]
-        weights = np.bincount(labels, leading**2, minlength=self.incumbent_groups.size)
-        is_free = node.allowed & ~node.fixed
-        is_branched = np.arange(weights.size) == np.argmax(np.where(is_free, weights, -1.0))
-        children = replace(node, fixed=node.fixed | is_branched), replace(node, allowed=node.allowed & ~is_branched)
-        return [self.assess(child) for child in children]
+        weights = np.bincount(labels, U[:, -1] ** 2, minlength=len(self.block_norms))[node.allowed]
+        return replace(node, bound=bound, weights=weights)
 
 
-def _compute_block_norms(S: Array, group_labels: Array, n_groups: int) -> Array:
+def _compute_block_norms(S: Array, group_labels: Array) -> Array:
     """Return the spectral norms ‖S_gh‖ of the blocks of S, (n_groups, n_groups), symmetric, in the dtype float64.
 
-    S, (n, n), is symmetric. `group_labels`, (n,) of int, has the group of each variable, from 0 to n_groups − 1; groups
-    without variables have norm 0. Rounding is not added.
+    S, (n, n), is symmetric. `group_labels`, (n,) of int, has the group of each variable, from 0 to n_groups − 1, each
+    with a variable at least. Rounding is not added.
     """
+    n_groups = int(group_labels.max()) + 1
     if np.array_equal(group_labels, np.arange(n_groups)):  # every variable is a group: no decomposition is needed
         return np.abs(S)
     members = [np.flatnonzero(group_labels == i) for i in range(n_groups)]
     norms = np.zeros((n_groups, n_groups))
     for i, rows in enumerate(members):
         for j in range(i + 1):
-            block = S[np.ix_(rows, members[j])]
-            norms[i, j] = norms[j, i] = np.linalg.norm(block, 2) if block.size else 0.0
+            norms[i, j] = norms[j, i] = np.linalg.norm(S[np.ix_(rows, members[j])], 2)
     return norms
 
 
@@ -219,13 +174,14 @@ def best_groups(
     required = rules.required[:, 0]
     n_selected = min(k - int(support_rules.required_cost[0]) + int(np.count_nonzero(required)), rules.n_groups)
     first_groups = rules.groups_hit(start[usable] != 0)[:, 0] | required
-    search = GroupSearch(operator.gram(usable).astype(np.float64), labels, n_selected, first_groups, tol=tol)
-    search.push(search.assess(GroupNode(np.inf, np.ones(rules.n_groups, bool), required)))
+    S, groups = operator.gram(usable).astype(np.float64), np.arange(rules.n_groups)
+    search = GroupSearch(S=S, group_labels=labels, k=n_selected, incumbent=np.flatnonzero(first_groups), tol=tol)
+    search.push(Node(largest_eigenvalue(S), groups, required, np.ones(groups.size)))
     if callback is not None:
         clock.callback = lambda: callback(search.make_progress(clock.elapsed_seconds, usable))
         clock.poll_callback()
-    search.run_best_first(search.expand, clock)
-    support = usable[search.find_variables(search.incumbent_groups)]
+    search.run(clock)
+    support = usable[search.find_variables(search.incumbent)]
     loadings, variances = compute_leading_components(operator, 1, support)
     value = float(variances[0])
     seconds = clock.elapsed_seconds

@@ -30,8 +30,8 @@ returns all eigenvalues of Σ, increasing, maybe without some zeros, or None for
 has the sums of the largest variances, from zero.
 
 ``start_from_heuristic(operator, k, tol, clock)`` returns the state of a component of k variables without bounds;
-``add_cheap_bounds(state, clock)`` yields it after each bound, at least once; ``add_row_bound(state, clock)`` returns it
-with one more, if that may help; `upper_bound` of a state bounds every component of k variables.
+``add_cheap_bounds(state, clock)`` adds bounds, one at least, and ``add_row_bound(state, clock)`` one more, if that may
+help; `upper_bound` of a state bounds every component of k variables.
 ``solve_on_support(operator, support)`` returns unit loadings of largest variance on a support, (n,), the largest
 absolute one positive. A `RowProblem` is the row bound over a scaled S, and ``minimize_row_bound(problem, rows, target=,
 clock=).bound`` its value in that scale. A `DisjointSearch` of cardinalities,
@@ -263,8 +263,10 @@ class JointBoundState:
         sizes = sorted(set(self.cardinalities))
         for k in sizes:
             clock = self.clock.make_child(SINGLES_TIME_SHARE * self.clock.max_seconds / len(sizes))
-            *_, state = add_cheap_bounds(start_from_heuristic(self.operator, k, self.tol, clock), clock)
-            self.single_bounds[k] = add_row_bound(state, clock).upper_bound
+            state = start_from_heuristic(self.operator, k, self.tol, clock)
+            add_cheap_bounds(state, clock)
+            add_row_bound(state, clock)
+            self.single_bounds[k] = state.upper_bound
         return sum(self.single_bounds[k] for k in self.cardinalities)
 
     def eigenvalues(self) -> float:
@@ -310,7 +312,7 @@ class JointBoundState:
         problem = RowProblem(
             view.S / scale, min(k, n), np.zeros(n, bool), n_components=min(m, n), total_cardinality=total
         )
-        result = minimize_row_bound(problem, initialize_rows(problem, 0.0), target=float(m), clock=self.clock)
+        result = minimize_row_bound(problem, initialize_rows(problem), target=float(m), clock=self.clock)
         return result.bound * scale - m * view.shift
 
     def listing(self) -> float:

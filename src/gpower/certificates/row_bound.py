@@ -14,8 +14,8 @@ the row-ℓ1 dual of the relaxations of [BCP22] and [LX25]; with all tᵢ = b it
 ρᵢ ≤ ‖rᵢ‖ gives their second-order-cone dual. At the same R, (R) is at least as strong as each of them.
 
 There are three refinements. First, each variable that is *fixed*, that is, in every support considered, has its own
-price, and every ρᵢ counts its entry. Second, if variables of variance up to `floor` were left out of Σ, then by (F) of
-`bounds`, with b ≥ floor, (R) bounds the supports with at least one variable of Σ, and k·floor bounds the others. Third,
+price, and every ρᵢ counts its entry. Second, a least price
+keeps b at or above the variance of variables that were left out of Σ, which the supports that contain them add. Third,
 with the price fixed at γ and ρᵢ = ‖rᵢ‖, λmax alone bounds the ℓ0-penalised problem.
 
 Several components: let z₁, …, z_m be orthonormal, as orthogonal or disjoint loadings are, with at most k variables each
@@ -62,15 +62,16 @@ from gpower.certificates.certificate import Clock
 SMOOTHINGS, STEPS_PER_SMOOTHING = (0.03, 0.01, 0.003, 0.001), 60
 #: Number of corrections that L-BFGS stores; each is as large as R, (n, n).
 N_LBFGS_CORRECTIONS = 10
-#: Smallest threshold of a start, times k. A unit z of k variables has |zᵢzⱼ| of about 1/k, and R is of that scale.
-MIN_START_THRESHOLD_TIMES_K = 0.2
+#: Threshold of a start, times k. A unit z of k variables has |zᵢzⱼ| of about 1/k, and R is of that scale. Starts from
+#: 0.2, 0.35 and 0.6 end at bounds that are equal on average.
+START_THRESHOLD_TIMES_K = 0.6
 #: Relative tolerances of L-BFGS on value and gradient: so small that steps or time end a minimisation.
 LBFGS_VALUE_TOLERANCE, LBFGS_GRADIENT_TOLERANCE = 1e-10, 1e-9
 #: Evaluations that L-BFGS may make for each of its steps.
 MAX_EVALUATIONS_PER_STEP = 2
-#: Smallest price above the floor, times k, at which a minimisation starts: its logarithm must be finite.
+#: Smallest price above the least one, times k, at which a minimisation starts: its logarithm must be finite.
 MIN_START_PRICE_TIMES_K = 1e-6
-#: Largest absolute logarithm of a price above the floor, times k, so that prices stay positive and finite.
+#: Largest absolute logarithm of a price above the least one, times k, so that prices stay positive and finite.
 MAX_LOG_PRICE = 30
 #: Distance from an eigenvalue, in units of the smoothing, beyond which a share is 0 or 1 up to rounding.
 SMOOTHING_RANGE = 50
@@ -106,9 +107,9 @@ class RowProblem:
     S: Array  # (n, n): Σ, scaled so that the value of the incumbent is about one
     k: int  # largest number of variables of a support, at least one; may exceed n
     fixed: Array  # (n,) of bool: variables that every support contains, at most k
-    floor: float = 0.0  # largest variance of a variable left out of S, scaled; if positive, no variable may be fixed
+    min_price: float = 0.0  # least price of the free variables; if positive, no variable is fixed
     fixed_price: float | None = None  # γ of the penalised problem; then k is n, and no variable is fixed
-    n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed and floor zero
+    n_components: int = 1  # orthogonal components of at most k variables each; if several, none fixed
     total_cardinality: int | None = None  # number of variables of all components together, if they are several
 
     @property
@@ -122,13 +123,13 @@ class RowProblem:
     def compute_support_cost(self, prices: Array) -> float:
         """Compute the largest sum of the prices, (n,), of a support: the term kb of (R), or Kb of (K).
 
-        It is the sum of the prices of the fixed variables plus `n_open_slots` times the price of the free ones, or
-        times the floor if that is larger. It is zero for the penalised problem, whose objective already has the price.
-        With a total cardinality K no variable is fixed.
+        It is the sum of the prices of the fixed variables plus `n_open_slots` times the price of the free ones. It is
+        zero for the penalised problem, whose objective already has the price. With a total cardinality K no variable is
+        fixed.
         """
         if self.fixed_price is not None:
             return 0.0
-        free_price = max(float(np.max(prices[~self.fixed], initial=0)), self.floor)
+        free_price = float(np.max(prices[~self.fixed], initial=0))
         return float(np.sum(prices[self.fixed])) + self.n_open_slots * free_price
 
     def zero_uncounted(self, R: Array) -> Array:
@@ -158,33 +159,23 @@ class RowProblem:
         return self.S + rows.R + rows.R.T + np.diag(self.compute_charges(rows))
 
     def compute_bound(self, w: Array, prices: Array) -> float:
-        """Compute the sum of the m largest eigenvalues of M plus the prices of a support, or k·floor if it is larger.
+        """Compute the sum of the m largest eigenvalues of M plus the prices of a support.
 
         It is the bound (R) for m = `n_components` = 1, and (K) for more (docs/certificates.md, 3.5 and 3.9). `w`, (n,),
         contains all eigenvalues of `build_matrix`, increasing, whose rounding error is added; `prices`, (n,), are those
-        of the same rows. k·floor bounds the supports without any variable of S.
+        of the same rows.
         """
         largest = float(np.sum(w[-self.n_components :])) + self.n_components * eigenvalue_rounding_error(w)
-        return max(largest + self.compute_support_cost(prices), self.k * self.floor)
-
-    def bound_omitted_supports(self, rows: DualRows, bound: float) -> float:
-        """Compute a bound on supports with a variable that was left out of S, from the bound (R) at the same rows.
-
-        `bound` comes from `compute_bound`. A variable that was left out adds at most the floor to the value, where (R)
-        has counted the price b. With a positive floor no variable is fixed, so that every price is b and the first one
-        is read. The result is of use only with a positive floor; there must be a variable in S.
-        """
-        return max(bound - float(rows.prices[0]) + self.floor, self.k * self.floor)
+        return largest + self.compute_support_cost(prices)
 
 
-def initialize_rows(problem: RowProblem, threshold: float) -> DualRows:
+def initialize_rows(problem: RowProblem) -> DualRows:
     """Return R = −t·tanh(S/2t), near the one of the soft-threshold bound at t, and all prices equal to t.
 
-    The tanh keeps entries of R from tying, where ρ has kinks. t is the largest of `threshold`, in the units of the
-    scaled S and zero if it is unknown, MIN_START_THRESHOLD_TIMES_K/k, and the floor. With a fixed price the prices are
-    that one instead, and t is only used for R. Both arrays are new.
+    The tanh keeps entries of R from tying, where ρ has kinks. t is START_THRESHOLD_TIMES_K/k, or the least price if
+    that is larger. With a fixed price the prices are that one instead, and t is at least as large. Both arrays are new.
     """
-    t = max(threshold, MIN_START_THRESHOLD_TIMES_K / problem.k, problem.floor)
+    t = max(START_THRESHOLD_TIMES_K / problem.k, problem.min_price, problem.fixed_price or 0.0)
     R = -t * np.tanh(problem.S / (2 * t))
     return DualRows(R, np.full(problem.S.shape[0], t if problem.fixed_price is None else problem.fixed_price))
 
@@ -242,7 +233,7 @@ class RowDual:
     """(R) as a smooth function of R and the logarithms of the prices, for L-BFGS; stores the best point evaluated.
 
     L-BFGS sees λmax, or the sum of the largest eigenvalues, smoothed. The stored bounds are not smoothed. `problem`
-    and `rows`, the first point, are over the same n variables; with a floor its prices are above it.
+    and `rows`, the first point, are over the same n variables.
     """
 
     def __init__(self, problem: RowProblem, rows: DualRows) -> None:
@@ -252,32 +243,31 @@ class RowDual:
         self.best_result = RowBoundResult(rows, problem.compute_bound(w, rows.prices), np.square(Q[:, -1]))
 
     def pack(self, rows: DualRows) -> Array:
-        """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − floor) and log k·prices[fixed].
+        """Return k·R as a vector; unless `fixed_price` is set, append log k·(b − min_price) and log k·prices[fixed].
 
-        The factor k makes the entries of order one. b is the largest price of the free variables (1/k without any),
-        raised to MIN_START_PRICE_TIMES_K/k above the floor. The vector, float64, has n² entries, R row by row, and
-        1 + the number of fixed variables more, these in increasing order.
+        The factor k makes the entries of order one. b is the largest price of the free variables, 1/k without any, and
+        raised to MIN_START_PRICE_TIMES_K/k above the least price. The vector, float64, has n² entries, R row by row,
+        and 1 + the number of fixed variables more, these in increasing order.
         """
-        k, floor = self.problem.k, self.problem.floor
+        k = self.problem.k
         if self.problem.fixed_price is not None:
             return np.ravel(rows.R) * k
         free = float(np.max(rows.prices[self.free_variables], initial=0)) or 1.0 / k
-        above_floor = max(free - floor, MIN_START_PRICE_TIMES_K / k)
-        tail = np.log(k * np.concatenate([[above_floor], rows.prices[self.fixed_variables]]))
-        return np.concatenate([np.ravel(rows.R) * k, tail])
+        above = max(free - self.problem.min_price, MIN_START_PRICE_TIMES_K / k)
+        return np.concatenate([np.ravel(rows.R) * k, np.log(k * np.append(above, rows.prices[self.fixed_variables]))])
 
     def unpack(self, point: Array) -> DualRows:
-        """Return the point of the dual from a vector made by `pack`; free variables share a price above the floor.
+        """Return the point of the dual from a vector made by `pack`; free variables share a price.
 
-        Prices above the floor, and those of fixed variables, lie between e^±MAX_LOG_PRICE/k, so that they stay positive
-        and finite. With a `fixed_price` all prices are that one.
+        Prices above the least one lie between e^±MAX_LOG_PRICE/k, so that they stay positive and finite. With a
+        `fixed_price` all prices are that one.
         """
         problem, n = self.problem, self.problem.fixed.size
         R = point[: n * n].reshape(n, n) / problem.k
         if problem.fixed_price is not None:
             return DualRows(R, np.full(n, problem.fixed_price))
         prices, tail = np.empty(n), np.exp(np.clip(point[n * n :], -MAX_LOG_PRICE, MAX_LOG_PRICE)) / problem.k
-        prices[self.free_variables], prices[self.fixed_variables] = problem.floor + tail[0], tail[1:]
+        prices[self.free_variables], prices[self.fixed_variables] = problem.min_price + tail[0], tail[1:]
         return DualRows(R, prices)
 
     def evaluate(self, point: Array, smoothing: float) -> tuple[float, Array]:
@@ -308,16 +298,17 @@ class RowDual:
         return largest + problem.compute_support_cost(b), gradient
 
     def _price_gradient(self, d: Array, squares: Array, b: Array) -> Array:
-        """Return the derivatives by the logarithms of the free price above the floor and of the fixed prices.
+        """Return the derivatives by the logarithms of the free price above the least one and of the fixed prices.
 
         `d` is the diagonal of X in `evaluate`, `squares` is ρ², `b` the prices, all (n,). The result has first the
-        derivative by the logarithm of the price of the free variables above the floor, zero without free variables,
-        then those of the fixed variables in increasing order. There is no `fixed_price`.
+        derivative for the free variables, then those of the fixed ones in increasing order. There is no `fixed_price`.
         """
-        by_price = -d * squares / b**2
-        free = self.problem.n_open_slots + float(np.sum(by_price[self.free_variables]))
-        above = float(b[self.free_variables[0]]) - self.problem.floor if self.free_variables.size else 0.0
-        return np.concatenate([[above * free], b[self.fixed_variables] * (1 + by_price[self.fixed_variables])])
+        charges = -d * squares / b
+        free, fixed = self.free_variables, self.fixed_variables
+        price = float(np.max(b[free], initial=0))
+        slope = self.problem.n_open_slots * price + float(np.sum(charges[free]))  # by log b
+        share_above = 1 - self.problem.min_price / price if price > 0 else 0.0
+        return np.append(share_above * slope, b[fixed] + charges[fixed])
 
 
 def minimize_row_bound(
@@ -393,8 +384,7 @@ def screen_variables(problem: RowProblem, rows: DualRows, pruning_threshold: flo
     at most the threshold, and all contain i if λmax(M without row and column i) + c + s·b is; s counts the open slots,
     c is the sum of the prices of the fixed variables (docs/certificates.md, 3.6). A margin is subtracted from the
     threshold for rounding, and a test whose sign is uncertain finds nothing. The threshold is in units of the scaled S.
-    The problem has one component and no fixed price; `rows` are over its variables. Supports with variables left out of
-    S are not considered.
+    The problem has one component and no fixed price; `rows` are over its variables.
     """
     keep, required = np.ones(problem.fixed.size, bool), problem.fixed.copy()
     if problem.n_open_slots < 1 or problem.fixed.all():

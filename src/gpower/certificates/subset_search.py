@@ -6,22 +6,18 @@ matrix A through products, in float64 in host memory. ``shape`` is (p, n) with p
 variable i is idx[i]; ``combine(T)``, (p, m), is A T, and ``correlate(X)``, (n, m), is AᵀX. ``embed_rows(Z, idx, n)``
 puts the rows of Z at the rows `idx` of an array of n rows, zero elsewhere.
 
-A `BoundState` is a component and the bounds computed so far: `operator`; `k` and `tol` of the problem; `support`,
-increasing column numbers; `z`, (n,), unit loadings, the largest absolute one positive; `value`, zᵀΣz; `bounds`;
-`upper_bound`, the least of them, but at least the value; `candidates`. ``is_done(clock)`` says that the gap is within
-the tolerance or the clock has expired; ``with_support(support)`` has the best component on a support if its value is
-larger; ``with_bound(bound, start_time)`` has one more bound; ``with_search_result(search, method, start_time)`` has the
-incumbent and the bound of a search. The candidates have `variables`, their column numbers; `S`, (q, q), Σ over them
-plus shift·I; `shift`, to be subtracted once from a bound that comes from S; and `floor`, zero if they are all n
-variables.
+A `BoundState` is a component and the bounds computed so far: `operator`; `k` and `tol` of the problem; `z`, (n,), unit
+loadings, the largest absolute one positive; `bounds`; `candidates`, whose `floor` is the largest variance of the
+variables that are none; `search`, with row bounds, or None; `seconds` of all calls. ``is_done(clock)`` says that the
+gap is within the tolerance or the clock has expired; ``adopt_search(search, method, start_time)`` takes over the
+incumbent and the bound of a search; ``make_progress(seconds)`` is the `Progress` for the user, and ``copy()`` can
+change while the state stays.
 
-``cascade.start_from_heuristic`` makes a state of k variables without bounds, `add_cheap_bounds` yields it after each
-bound, ``select_row_candidates(state)`` are the candidates for the row bound, and ``start_search(state, candidates,
-clock)`` is a `SupportSearch` with the component as incumbent whose root is bounded. That has `open_nodes`, a list that
-is empty if nothing is left to search; `n_nodes`; `incumbent_variance` and `variance_bound`, in the units of Σ and
-without the shift; `upper_bound` and `pruning_threshold`, in its own units; and ``run(clock)``, which searches on in
-place. ``find_best_support(S, fixed, free, slots, clock)`` enumerates supports of positions: `support`, increasing, and
-`bound`, λmax with rounding; None if the clock expired.
+``cascade.start_from_heuristic`` makes a state of k variables without bounds, `add_cheap_bounds` adds them,
+``select_row_candidates(state)`` are the candidates for the row bound, and ``start_search(state, candidates, clock)`` is
+a `SupportSearch` with the component as incumbent whose root is bounded. That has `open_nodes`, a list that is empty if
+nothing is left to search; `n_nodes`; `may_omit_better`, whether a better support may have variables that are no
+candidates; and ``run(clock)``, which searches on in place.
 
 `VariableRules` are groups, include and exclude as the user gave them: `active_params`, the names of those that have an
 effect; ``build_support_rules()``, the `SupportRules`, with masks `excluded`, (n, 1); ``check_levels(rules, [k],
@@ -41,9 +37,8 @@ first names of a list.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from math import comb
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -53,8 +48,8 @@ from gpower._utils.text import format_names
 from gpower._utils.warnings import warn_all
 from gpower.certificates import cascade
 from gpower.certificates.arguments import prepare_certificate_data
-from gpower.certificates.branch_and_bound import SupportSearch, find_best_support
-from gpower.certificates.certificate import Bound, Certificate, CertifiedComponent, Clock, Progress
+from gpower.certificates.cascade import BoundState
+from gpower.certificates.certificate import Certificate, CertifiedComponent, Clock, Progress
 from gpower.certificates.group_search import best_groups
 from gpower.certificates.joint import best_disjoint
 from gpower.operators.base import Operator
@@ -63,8 +58,6 @@ from gpower.validation.variable_rules import VariableRules, check_required_have_
 
 #: Difference of products, relative to the largest entry, up to which two matrices count as the same.
 SAME_MATRIX_TOLERANCE = 1e-9
-#: If there are at most this many supports, all are enumerated, in less than 0.1 s of one processor.
-MAX_ENUMERATED_SUPPORTS = 20_000
 
 
 class BestSubset(CertifiedComponent):
@@ -75,7 +68,7 @@ class BestSubset(CertifiedComponent):
     >>> import numpy as np
     >>> from gpower import best_subset
     >>> best_subset(np.diag([4.0, 2.0, 1.0]), cardinality=1, covariance="precomputed")
-    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); enumeration, 0... s>
+    <BestSubset: x0 +1.000; 1 variable: 4 found, at most 4 possible (gap 0%, within the tolerance); trace, 0... s>
     """
 
     feature_names: Array | None = None  # (n_features,) of str, set by `best_subset`; None stands for x0, x1, …
@@ -110,9 +103,9 @@ def best_subset(
 
     With ``constraint="disjoint"``, find several components that share no variable, with the largest sum of variances.
 
-    The search starts from the best component of many ascents and a local search by swaps. It enumerates all supports if
-    they are few, and uses branch and bound otherwise. If time is up, it returns the best component found and what is
-    proven about it.
+    The search starts from the best component of many ascents and a local search by swaps, and proves by bounds, branch
+    and bound and enumeration that none is better. If time is up, it returns the best component found and what is proven
+    about it.
 
     Parameters
     ----------
@@ -177,9 +170,8 @@ def best_subset(
         k = check_int(cardinality, "cardinality", 1)
         if k > n:
             raise ValueError(f"cardinality={k} is larger than the number of variables, n_features={n}.")
-        initial_state = None if resume is None else _check_resumed_state(resume, operator, k, tol)
-        state = search_subset(operator, k, tol, max_time=max_time, callback=callback, initial_state=initial_state)
-        found = CertifiedComponent(state.bound_state.z, state.to_certificate())
+        resumed = None if resume is None else _copy_resumed_state(resume, operator, k, tol)
+        found = search_subset(operator, k, tol, max_time=max_time, callback=callback, resumed=resumed)
     result = BestSubset(*found)
     result.feature_names = prepared.feature_names
     return result
@@ -212,67 +204,29 @@ def _search_with_rules(
             return callback is not None and callback(replace(progress, support=allowed[progress.support]))
 
         matrix = operator.take(allowed)
-        state = search_subset(matrix, k, tol, max_time=clock.max_seconds, callback=call_with_columns)
-        z = embed_rows(state.bound_state.z[:, None], allowed, operator.shape[1])[:, 0]
-        return CertifiedComponent(z, state.to_certificate())
+        z, certificate = search_subset(matrix, k, tol, max_time=clock.max_seconds, callback=call_with_columns)
+        return CertifiedComponent(embed_rows(z[:, None], allowed, operator.shape[1])[:, 0], certificate)
 
     found = best_groups(operator, support_rules, k, tol, clock, callback)
     warn_all(variable_rules.warn_unused_includes(variable_rules.find_unused_includes(found.component[None])))
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class SubsetState:
-    """State of `best_subset`: the component and its bounds, and the search to continue.
-
-    A search in progress changes `tree` in place; `bound_state` is as before that search.
-    """
-
-    bound_state: cascade.BoundState
-    tree: SupportSearch | None = None  # search with row bounds; None before its root is bounded
-    seconds: float = 0.0  # total time of all calls
-
-    @property
-    def n_nodes(self) -> int:
-        """Return the number of nodes of the search tree, zero without one."""
-        return 0 if self.tree is None else self.tree.n_nodes
-
-    def make_progress(self, seconds: float) -> Progress:
-        """Return the progress after some seconds; the tree may be in the middle of its search.
-
-        The tree changes while it runs and `bound_state` does not, so that value and bound come from both, and the
-        support from `bound_state` alone.
-        """
-        state, tree = self.bound_state, self.tree
-        if tree is None:
-            return Progress(state.upper_bound, state.value, self.n_nodes, 0, seconds, state.support)
-        value = max(state.value, tree.incumbent_variance)
-        bound = max(min(state.upper_bound, tree.variance_bound), value)
-        return Progress(bound, value, self.n_nodes, len(tree.open_nodes), seconds, state.support)
-
-    def to_certificate(self) -> Certificate:
-        """Return the certificate, which contains this state so that a later call can resume."""
-        return replace(self.bound_state.to_certificate(self.seconds), nodes=self.n_nodes, search=self)
-
-
-def _check_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> SubsetState:
+def _copy_resumed_state(certificate: Certificate, operator: Operator, k: int, tol: float) -> BoundState:
     """Return a copy of the state of an earlier call; raise ValueError if it is of another problem.
 
-    The problem is the same if k and tol are equal and the operators agree in a product. The copy has its own list of
-    open nodes, so that the search changes nothing in the certificate; a state without a tree is returned itself.
+    The problem is the same if k and tol are equal and the operators agree in a product. The search on the copy changes
+    nothing in the certificate.
     """
-    state = certificate.search
-    if state is None:
+    earlier = certificate.search
+    if earlier is None:
         raise ValueError("resume must be the certificate of an earlier call of best_subset.")
-    earlier = state.bound_state
     if earlier.k != k or earlier.tol != tol or not _is_same_matrix(earlier.operator, operator):
         raise ValueError(
             f"resume is a certificate of another problem (cardinality={earlier.k}, tol={earlier.tol:g}, "
             f"n_features={earlier.operator.shape[1]}); pass the same X, cardinality and tol."
         )
-    if state.tree is None:
-        return state
-    return replace(state, tree=replace(state.tree, open_nodes=list(state.tree.open_nodes)))
+    return earlier.copy()
 
 
 def _is_same_matrix(one: Operator, other: Operator) -> bool:
@@ -294,78 +248,44 @@ def search_subset(
     *,
     max_time: float = np.inf,
     callback: Callable[[Progress], object] | None = None,
-    initial_state: SubsetState | None = None,
-) -> SubsetState:
+    resumed: BoundState | None = None,
+) -> CertifiedComponent:
     """Run all stages, or those that an earlier call left, until the gap is within the tolerance or time is up.
 
     The operator is in float64 in host memory, has a column that varies, and k is from 1 to its number of columns.
     `tol`, at least zero, is the relative gap, `max_time` a number of seconds for this call. Ctrl-C and a callback that
-    returns true stop the search and do not raise. `initial_state` comes from `_check_resumed_state` for the same
-    operator, k and tol; its tree is continued in place, and its time is added. `bound_state.z` of the result has at
-    most k non-zeros.
+    returns true stop the search and do not raise. `resumed` comes from `_copy_resumed_state` for the same operator, k
+    and tol; it is continued in place, and its time is added. The component of the result, (n,), has at most k
+    non-zeros; the certificate contains the state, so that a later call can resume.
     """
     # The callback reads `state`, which is not set yet: `start_from_heuristic` never calls it.
     clock = Clock(max_time, None if callback is None else lambda: callback(state.make_progress(clock.elapsed_seconds)))
-    state = initial_state or SubsetState(cascade.start_from_heuristic(operator, k, tol, clock))
-    for new_state in _iterate_search_stages(state, clock):
-        state = new_state  # the callback reads `state`
-    state = replace(state, seconds=state.seconds + clock.elapsed_seconds)
-    clock.poll_callback()
-    return state
-
-
-def _iterate_search_stages(state: SubsetState, clock: Clock) -> Iterator[SubsetState]:
-    """Yield the state after each stage; skip a stage that is done or no longer needed. Nothing may be yielded.
-
-    A state without bounds is at the start; one without a tree has not reached the search with row bounds. That search
-    changes the tree in place and is continued if it has open nodes, whatever the gap.
-    """
-    if not state.bound_state.bounds:
-        yield (state := replace(state, bound_state=_enumerate_supports(state.bound_state, clock)))
-        for bound_state in cascade.add_cheap_bounds(state.bound_state, clock):
-            yield (state := replace(state, bound_state=bound_state))
+    state = resumed or cascade.start_from_heuristic(operator, k, tol, clock)
+    if not state.bounds:
+        cascade.add_cheap_bounds(state, clock)
         clock.poll_callback()
-    if state.tree is None and not state.bound_state.is_done(clock):
-        yield (state := _bound_at_root(state, clock))
-    if state.tree is not None and state.tree.open_nodes:
+    if state.search is None and not state.is_done(clock):
+        _bound_at_root(state, clock)
+    if state.search is not None and state.search.open_nodes:
         start_time = time.perf_counter()
-        state.tree.run(clock)
-        yield replace(state, bound_state=state.bound_state.with_search_result(state.tree, "search", start_time))
+        state.search.run(clock)
+        state.adopt_search(state.search, "search", start_time)
+    state.seconds += clock.elapsed_seconds
+    clock.poll_callback()
+    n_nodes = 0 if state.search is None else state.search.n_nodes
+    return CertifiedComponent(state.z, replace(state.to_certificate(state.seconds), nodes=n_nodes, search=state))
 
 
-def _enumerate_supports(bound_state: cascade.BoundState, clock: Clock) -> cascade.BoundState:
-    """Add the bound from enumerating all supports, if they are few, and take over the best of them.
-
-    They are few if there are at most MAX_ENUMERATED_SUPPORTS. Return the state unchanged if variables were left out, if
-    there are too many supports, or if time is up or Ctrl-C is pressed before all are compared. The component stays if
-    the best support has no larger value.
-    """
-    view, k = bound_state.candidates, bound_state.k
-    n = view.variables.size
-    if view.floor > 0 or comb(n, k) > MAX_ENUMERATED_SUPPORTS:
-        return bound_state
-    start_time = time.perf_counter()
-    with clock.interruptible():
-        best = find_best_support(view.S, np.arange(0), np.arange(n), k, clock)
-        if best is not None:
-            # All variables are candidates (the floor is zero), so that positions in S are column numbers.
-            bound = Bound("enumeration", best.bound - view.shift)
-            return bound_state.with_support(best.support).with_bound(bound, start_time)
-    return bound_state
-
-
-def _bound_at_root(state: SubsetState, clock: Clock) -> SubsetState:
+def _bound_at_root(state: BoundState, clock: Clock) -> None:
     """Add the row bound at the root, and open the root for the search.
 
     If variables that were left out of the row bound could be in a support of larger value, start again with all
-    candidates. The tree has no open node if nothing is left to search, or if variables that are no candidates could be
-    in a support of larger value. The component has positive variance, and `state` has bounds.
+    candidates. The search has no open node if nothing is left to search, or if variables that are no candidates could
+    be in a support of larger value. The component has positive variance, and `state` has bounds.
     """
     start_time = time.perf_counter()
-    bound_state = state.bound_state
-    view = cascade.select_row_candidates(bound_state)
-    search = cascade.start_search(bound_state, view, clock)
-    is_unproven = not search.open_nodes and search.upper_bound > search.pruning_threshold
-    if is_unproven and view.floor > bound_state.candidates.floor:
-        search = cascade.start_search(bound_state, bound_state.candidates, clock)
-    return replace(state, bound_state=bound_state.with_search_result(search, "rows", start_time), tree=search)
+    view = cascade.select_row_candidates(state)
+    search = cascade.start_search(state, view, clock)
+    if search.may_omit_better and view.floor > state.candidates.floor:
+        search = cascade.start_search(state, state.candidates, clock)
+    state.adopt_search(search, "rows", start_time)

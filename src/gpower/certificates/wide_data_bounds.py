@@ -30,10 +30,10 @@ Without samples, vectors of length n stand for A u, so that ``correlate(columns(
 `is_sparse` says that the matrix is sparse. ``is_expired`` of a `Clock` says whether to stop.
 
 `bounds` has ``largest_eigenvalue(M)``, an upper bound on λmax that contains the rounding, of a dense (n, n) M, and
-``largest_sparse_eigenvalue(M)`` of a CSR matrix; ``semidefinite_shift(S, noise)``, a δ ≥ 0 for which S + δI is
-semidefinite; ``eigenvalue_rounding_error(w)`` of all eigenvalues w of a matrix; and ``minimize_on_grid(f, grid)``,
-whose `value` is the least value of f that was found. ``apply_soft_threshold(c, t)`` moves each entry of c by t towards
-zero, and ``safe_reciprocal(v)`` is 1/v, and 0 where v is not positive.
+``largest_sparse_eigenvalue(M)`` of a CSR matrix; ``semidefinite_shift(S, w, noise)``, a δ ≥ 0 for which S + δI is
+semidefinite, from the eigenvalues w of S; ``eigenvalue_rounding_error(w)`` of all eigenvalues w of a matrix; and
+``minimize_on_grid(f, grid)``, the least value of f that was found. ``apply_soft_threshold(c, t)`` moves each entry of c
+by t towards zero, and ``safe_reciprocal(v)`` is 1/v, and 0 where v is not positive.
 """
 
 from __future__ import annotations
@@ -83,6 +83,7 @@ class CandidateCovariance:
     S: Array  # (m, m): Σ over these variables plus shift·I, symmetric, float64
     floor: float  # largest variance of the other variables, shift included; zero if there are none
     shift: float  # makes Σ positive semidefinite despite rounding; eigenvalues of S exceed those of Σ by this
+    largest_eigenvalue: float  # upper bound on λmax(S), rounding included
 
     def compute_variance(self, z: Array) -> float:
         """Compute zᵀΣz, without the shift, of unit loadings z, (n,), that are zero outside the candidates.
@@ -100,7 +101,8 @@ class CandidateCovariance:
 
         `support` contains column numbers, all of them candidates, in any order. If it is larger than `max_variables`,
         the result has exactly its variables. Of equal variances the first is taken. The candidates themselves are
-        returned if they are few enough; the shift stays, and the floor becomes the largest variance that is left out.
+        returned if they are few enough; the shift and the bound on λmax stay, and the floor becomes the largest
+        variance that is left out.
         """
         if self.variables.size <= max_variables:
             return self
@@ -108,7 +110,9 @@ class CandidateCovariance:
         variances = np.diagonal(self.S)
         idx = _select_largest_variances(variances, positions, max_variables)
         floor = max(self.floor, float(np.max(np.delete(variances, idx), initial=0.0)))
-        return CandidateCovariance(self.variables[idx], self.S[np.ix_(idx, idx)], floor, self.shift)
+        return CandidateCovariance(
+            self.variables[idx], self.S[np.ix_(idx, idx)], floor, self.shift, self.largest_eigenvalue
+        )
 
 
 def select_candidates(
@@ -137,9 +141,11 @@ def _build_candidates(operator: Operator, idx: Array, floor: float) -> Candidate
     the shift, which is added. Raise ValueError if no small shift suffices.
     """
     S = _compute_covariance(operator, idx)
-    shift = bounds.semidefinite_shift(S, operator.norm_tolerance**2)
+    w = np.linalg.eigvalsh(S)
+    shift = bounds.semidefinite_shift(S, w, operator.norm_tolerance**2)
     floor = floor + shift if idx.size < operator.shape[1] else 0.0
-    return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift)
+    largest = float(w[-1]) + bounds.eigenvalue_rounding_error(w) + shift
+    return CandidateCovariance(idx, S + shift * np.eye(idx.size), floor, shift, largest)
 
 
 def _select_largest_variances(variances: Array, support: Array, max_variables: int) -> Array:
@@ -199,21 +205,21 @@ def covering_eigenvalue(A: Array, x: Array, rho: float) -> float:
     return bounds.largest_eigenvalue((V * weights) @ V.T) + rounding
 
 
-def sample_space_bound(A: Array, x: Array, k: int) -> float:
-    """Return the least λmax(Σ_i Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)².
+def sample_space_bound(A: Array, x: Array, k: int, floor: float = 0.0) -> float:
+    """Return the least λmax(Σ_i Yᵢ) + kρ over ρ between the (k+1)-th and the k-th largest (aᵢᵀx)², at least the floor.
 
-    It bounds λ_k(AᵀA) for every ρ (docs/certificates.md, 3.4); `covering_eigenvalue` computes the first term. The
-    columns of A, (p, m), in any order, are at least those with ‖aᵢ‖² above the (k+1)-th largest (aᵢᵀx)², and x, (p,),
-    is a unit vector, the scores of a component. k is at least 1; for k ≥ m the ρ are between zero and the least square.
-    The result is infinity if the two squares are equal. It contains the rounding error.
+    It bounds λ_k(AᵀA) for every ρ (docs/certificates.md, 3.4); `covering_eigenvalue` computes the first term. A, (p,
+    m), has the columns of the candidates, in any order; the ‖aᵢ‖² of all other columns are at most `floor`. x, (p,), is
+    a unit vector, the scores of a component. k is at least 1; for k ≥ m the ρ are below the least square. The result is
+    infinity if no ρ is left between the limits. It contains the rounding error.
     """
     squares = np.sort((A.T @ x) ** 2)[::-1]
-    low = float(squares[k]) if k < squares.size else 0.0
+    low = max(float(squares[k]) if k < squares.size else 0.0, floor)
     high = float(squares[min(k, squares.size) - 1])
     if not high > low:
         return np.inf
     grid = low + (high - low) * RHO_GRID_SHARES
-    return bounds.minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid).value
+    return bounds.minimize_on_grid(lambda rho: covering_eigenvalue(A, x, rho) + k * rho, grid)
 
 
 def compute_full_spectrum(operator: Operator) -> Array | None:
@@ -275,7 +281,7 @@ def full_soft_threshold_bound(operator: Operator, k: int, known_bound: float, cl
         thresholded.eliminate_zeros()
         return np.inf if clock.is_expired else bounds.largest_sparse_eigenvalue(thresholded) + k * (t + epsilon)
 
-    return bounds.minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS)).value
+    return bounds.minimize_on_grid(compute_bound, np.linspace(high, low, N_WIDE_THRESHOLDS))
 
 
 def _estimate_lowest_threshold(operator: Operator, squares: Array) -> float:
