@@ -141,6 +141,12 @@ class _NormalizedSet(SampleSet):
         free = normalizer.free_directions
         return self._fill_free_units(operator, free, X, C) if free.shape[1] else (X, C)
 
+    def support_function(self, operator: Operator, Y: Array) -> float:
+        """Compute the maximum of ⟨Y, X⟩ as ⟨M, YᵀY⟩ for the multiplier M that normalises Y, (p, m)."""
+        gram = self._compute_unit_gram(operator, Y, correlate_if_needed(operator, Y))
+        multiplier = self.make_normalizer(gram).multiplier
+        return float(np.sum(multiplier * gram) if multiplier.ndim > 1 else multiplier @ gram[:, 0])
+
     @abstractmethod
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the right multiplier that normalises Y to the set; `gram` is the result of `_compute_unit_gram`."""
@@ -189,12 +195,6 @@ class Stiefel(_NormalizedSet):
         """Return whether XᵀX = I up to an absolute `tol` in every entry."""
         return bool(np.max(np.abs(X.T @ X - np.eye(X.shape[1]))) <= tol)
 
-    def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the nuclear norm of Y, (p, m), as ⟨M, YᵀY⟩ for the multiplier M of the polar factor."""
-        gram = operator.inner(Y, Y, correlate_if_needed(operator, Y))
-        M = self.make_normalizer(gram).multiplier
-        return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
-
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         """Compute YᵀY, (m, m), on the host, given C = AᵀY, (n, m), which only an operator without samples reads."""
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
@@ -233,11 +233,6 @@ class Spheres(_NormalizedSet):
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
         """Return whether every column has unit norm, up to an absolute `tol` in its square."""
         return bool(np.max(np.abs(np.sum(X * X, axis=0) - 1)) <= tol)
-
-    def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the sum of the column norms of Y, (p, m)."""
-        squares = operator.squared_norms(Y, correlate_if_needed(operator, Y))
-        return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         """Compute the squared norms of the columns of Y, (m, 1), on the host, given C = AᵀY."""
