@@ -19,8 +19,9 @@ def test_leading_components_from_products_agree_with_a_dense_eigendecomposition(
     Z, variances = compute_leading_components(operator, 2)
     np.testing.assert_allclose(variances, values[[-1, -2]], rtol=1e-9)
     np.testing.assert_allclose(np.abs(Z.T @ V[:, [-1, -2]]), np.eye(2), atol=1e-6)
-    monkeypatch.setattr("gpower.operators.leading_pca.MIN_LANCZOS_ORDER", 8)
-    z, largest = compute_leading_components(operator, 1, start=V[:, -1] + 0.01)
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_EIGEN_ORDER", 1000)
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_ORDER_OF_ONE", 8)
+    z, largest = compute_leading_components(operator, 1)
     np.testing.assert_allclose(largest, values[-1:], rtol=1e-9)
     assert abs(z[:, 0] @ V[:, -1]) == pytest.approx(1)
 

@@ -629,19 +629,6 @@ def test_many_samples_in_single_precision_are_summed_without_drift(container):
     np.testing.assert_allclose(S / np.outer(norms, norms), A.T @ A / np.outer(norms, norms), atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", ["dense", "CSR", "covariance", "dense deflated by schur 2", "covariance deflated by schur 2"]
-)
-@pytest.mark.parametrize("with_cache", [False, True])
-def test_columns_said_to_be_cached_are_not_read_again(name, with_cache):
-    operator = build(name).operator
-    operator = operator.with_column_cache() if with_cache else operator
-    for idx in (np.sort(FEW), np.sort(MANY), np.array([0, 3])):
-        if operator.is_cached(idx):
-            assert count_passes(operator, lambda A, idx=idx: A.restrict(idx)) == 0
-        operator.restrict(idx)
-
-
 @pytest.mark.parametrize("scale", [2.0**-20, 1.0, 2.0**20])
 @pytest.mark.parametrize("rule", DEFLATION_RULES)
 def test_norms_that_nearly_vanish_in_a_deflation_scale_with_the_matrix(scale, rule):

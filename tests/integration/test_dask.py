@@ -104,28 +104,6 @@ def test_threads_give_the_answer_of_the_array(name, options):
     assert_same_fit(GPower(2, **options).fit(ARRAYS[name][0]()), reference(name, **options))
 
 
-@pytest.mark.parametrize("name", ["rows", "columns"])
-def test_weights_and_single_precision(name):
-    make, A = ARRAYS[name]
-    options = {"gamma": 0.1, "tol": 1e-12}
-    assert_same_fit(GPower(2, **options).fit(make(), sample_weight=WEIGHTS), GPower(2, **options).fit(A, None, WEIGHTS))
-    A = A.astype(np.float32)
-    model = GPower(2, cardinality=12).fit(make(A))
-    assert model.components_.dtype == np.float32
-    assert_same_fit(model, GPower(2, cardinality=12).fit(A), 1e-4)
-
-
-@pytest.mark.parametrize("make", [rows, columns, csr, csc])
-def test_columns_far_from_zero_lose_no_digits(make):
-    A = X.copy()
-    A[:, :100] += 1e6
-    A[:, 120] = 1e12 + np.arange(P)  # too large for centring by a product, so that it is subtracted
-    found = GPower(2, cardinality=12).fit(make(A))
-    expected = GPower(2, cardinality=12).fit(A - A.mean(axis=0))
-    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-8)
-    np.testing.assert_allclose(found.explained_variance_, expected.explained_variance_, rtol=1e-8)
-
-
 @pytest.mark.parametrize("dtype", ["int8", "bool", "float16"])
 def test_other_numbers_are_worked_on_as_float64(dtype):
     A = (COUNTS > 0 if dtype == "bool" else COUNTS).astype(dtype)
@@ -311,19 +289,6 @@ class TestAlignment:
         np.testing.assert_array_equal(even.toarray(), COUNTS)
         assert module._WorkerBlock(X).get_aligned() is X
 
-    def test_blocks_that_crossed_a_socket(self, client):
-        """Blocks moved to another worker arrive at odd addresses and are aligned before use."""
-        first, second = client.scheduler_info()["workers"]
-        made = client.submit(np.ones, (200, 101), workers=[first], pure=False)
-
-        def run(is_aligned):
-            return client.submit(is_aligned, made, workers=[second], pure=False).result()
-
-        arrived = run(lambda a: a.flags.aligned)
-        assert run(lambda a: module._WorkerBlock(a).get_aligned().flags.aligned)
-        if arrived:
-            pytest.skip("this version of distributed aligns what it receives")
-
     def test_blocks_report_their_memory_to_dask(self):
         assert module._WorkerBlock(X).__sizeof__() == X.nbytes
         stored = sp.csr_matrix(COUNTS)
@@ -435,16 +400,6 @@ def slow_sums(block, name, start):
         distributed.Event(name).set()
     time.sleep(0.05)
     return block.weighted_sums(None)
-
-
-def test_a_worker_of_another_python_is_refused(client, monkeypatch):
-    versions = client.get_versions()
-    address = next(iter(versions["workers"]))
-    versions["workers"][address]["host"]["python"] = "3.9.1.final.0"
-    monkeypatch.setattr(type(client), "get_versions", lambda self: versions)
-    told = rf"The Dask worker at {re.escape(address)} runs Python 3\.9, and this client Python {sys.version_info[0]}\."
-    with pytest.raises(ClusterError, match=told):
-        GPower(1, cardinality=12).fit(rows())
 
 
 @pytest.mark.slow

@@ -257,10 +257,6 @@ class Operator(ABC):
         """Return this operator with a cache of the columns last gathered; itself if it never gathers columns."""
         return self
 
-    def is_cached(self, idx: Array) -> bool:
-        """Return whether all columns `idx` are in the cache, so that `restrict` and `gram` do not read the matrix."""
-        return False
-
     def get_rows(self, idx: Array) -> Array:
         """Return the rows A[idx], (|idx|, n_features), dense; `idx` is increasing and the operator has samples."""
         raise NotImplementedError(f"{type(self).__name__} has no samples")
