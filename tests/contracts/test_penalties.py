@@ -113,24 +113,6 @@ def test_the_gradient_is_the_slope_of_the_function(penalty):
 
 
 @EACH
-def test_the_value_is_zero_without_correlation_and_never_negative(penalty):
-    values, gradient = penalty.evaluate(np.zeros((N, M)))
-    np.testing.assert_array_equal(values, 0)
-    np.testing.assert_array_equal(gradient, 0)
-    assert not np.any(np.isnan(penalty.activity_ratio(np.zeros((N, M)))))
-
-
-@EACH
-def test_the_value_is_the_sum_over_the_units(penalty):
-    values, gradient = penalty.evaluate(generic())
-    assert np.all(values >= 0)
-    total, same = penalty.value_and_gradient(generic())
-    assert values.shape == (M,)
-    assert total == pytest.approx(values.sum())
-    np.testing.assert_array_equal(gradient, same)
-
-
-@EACH
 def test_evaluation_changes_nothing_and_keeps_the_type(penalty):
     C = generic().astype(np.float32)
     C[0] = C[1] = 5.0  # a tie for the largest

@@ -19,7 +19,6 @@ from gpower.operators.explained_variance import (
     compute_captured_share,
     cosine_matrix,
     count_shared_variables,
-    cumulative_variance,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
@@ -159,17 +158,6 @@ def test_entries_stored_in_parts_count_as_their_sum_wherever_samples_are_read():
     by_parts, by_whole = (GPowerCV(1, cardinalities=[1, 2], cv=2).fit(X) for X in (parts, whole))
     np.testing.assert_allclose(by_parts.cv_results_["mean_test_score"], by_whole.cv_results_["mean_test_score"])
     assert parts.nnz == 7
-
-
-def test_the_running_total_is_what_the_first_components_explain():
-    """The total is the variance of X inside the span of the first scores, in any order."""
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((30, 6)) * [1, 5, 2, 1, 3, 1]
-    X -= X.mean(axis=0)
-    Z = rng.standard_normal((6, 3)) * [[0], [1], [1], [0], [1], [0]]
-    Z = Z[:, np.argsort(np.linalg.norm(X @ Z, axis=0))] / np.linalg.norm(Z, axis=0)
-    added = np.diagonal(np.linalg.qr(X @ Z, mode="r")) ** 2
-    np.testing.assert_allclose(cumulative_variance(X, Z), np.cumsum(added))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array], ids=lambda kind: kind.__name__)

@@ -29,7 +29,7 @@ Terms: the rules, a `SupportRules`, have these members; arrays have one column f
 ``mask_excluded(C)``              C with zeros for excluded variables; perhaps C itself
 ``group_norms_sq(C)``             (g, m): sums of squares of C over each group; C must be masked first
 ``broadcast_to_variables(v)``     (n, m): values v of groups, (g, m), at their variables, excluded ones too
-``max_over_groups(v)``            (g,): the largest of the values v of variables, (n,), in each group
+``reduce_groups(v, np.maximum)``  (g,): the largest of the values v of variables, (n,), in each group
 ``groups_hit(pattern)``           (g, m): mask of the groups with a variable in a pattern, (n, m)
 ``select_groups(s, cost)``        (g, m): mask of the best admissible groups for squared norms s at a maximum cost,
                                   (m,) or (1,), which includes the required groups; these are always selected
@@ -236,7 +236,7 @@ class WeightedPenalty(GroupedPenalty):
         usable_norms = np.where(rules.usable_variables, norms, 0)
         is_start = usable_norms > 0
         if rules.group_labels is not None:
-            longest = np.flatnonzero(usable_norms == rules.max_over_groups(usable_norms)[rules.group_labels])
+            longest = np.flatnonzero(usable_norms == rules.reduce_groups(usable_norms, np.maximum)[rules.group_labels])
             _, first = np.unique(rules.group_labels[longest], return_index=True)  # one variable of each group
             is_start = is_start & np.isin(np.arange(norms.size), longest[first])
         scores = rules.broadcast_to_variables(np.sqrt(group_gammas)[:, None])[:, 0]

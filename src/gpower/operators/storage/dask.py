@@ -20,8 +20,8 @@ anything else; `is_device_array` and `is_device_sparse` say what is on a device;
 container of a matrix on the host. A container of a block, an `InMemoryMatrix`, has ``locate_non_finite()``, row and
 column of its first entry that is not finite, or None; ``subtract_offsets(shift)`` and ``to_backend(v)``.
 ``compute_on_block(container, method, *arguments)`` calls a method and returns its result on the host. `n_blocks`,
-`nbytes` and ``get_block_slices()`` of a `BlockMatrix` are the number of blocks, the bytes of all entries as a dense
-array, and the lines of each block.
+`nbytes` and ``split(v, 1)`` of a `BlockMatrix` are the number of blocks, the bytes of all entries as a dense array, and
+the part of v, one value for each column, of each block.
 
 ``open_source(path, key)`` is a store, or None if there is none: `working_dtype`, `axis`, `is_sparse`;
 ``compute_block_edges(bytes)``, the first line of each block and the end; ``get_block_shape(lo, hi)``; and
@@ -228,7 +228,7 @@ class DaskMatrix(BlockMatrix):
         """
         # Local copies, so that the function sent to the workers does not refer to this object.
         axis, dtype = self.axis, self.dtype
-        block_shifts = [shift if axis == 0 else shift[part] for part in self.get_block_slices()]
+        block_shifts = self.split(shift, 1)
 
         def subtract_shift(block: DataBlock, block_id: tuple[int, int] | None = None) -> DataBlock:
             if not block_id:
