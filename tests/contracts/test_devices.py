@@ -145,14 +145,6 @@ def test_weights_and_new_samples_on_either_side(kind):
     np.testing.assert_allclose(to_numpy(restored), expected.inverse_transform(scores), atol=1e-9)
 
 
-def test_weights_and_covariates_work_on_the_device():
-    X, rng = make_sparse(), np.random.default_rng(2)
-    known = {"sample_weight": rng.uniform(0.5, 2, 400), "covariates": rng.standard_normal((400, 2))}
-    expected = GPower(2, cardinality=15).fit(X, **known)
-    model = GPower(2, cardinality=15).fit(DeviceCSR.wrap(X), **known)
-    np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-9)
-
-
 @pytest.mark.parametrize("sample_size", [16, 1000])
 @pytest.mark.parametrize(
     ("n", "k"), [*((n, k) for n in (9, 200, 5000) for k in (1, 3, n // 2, n - 1)), (100_000, 3000), (100_000, 90_000)]

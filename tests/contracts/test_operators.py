@@ -358,11 +358,6 @@ def test_products_count_the_share_of_the_matrix_that_they_read(name):
         assert case.operator.passes == case.operator.base.passes > 2
 
 
-@pytest.mark.parametrize("name", ["dense", "dense uncentred", "dense scaled", "dense scaled uncentred"])
-def test_means_and_norms_take_a_pass_or_two(name):
-    assert 1 <= build(name).operator.passes <= 2
-
-
 # --- the data as the user gave them ---------------------------------------------------------------------------------
 
 

@@ -84,15 +84,8 @@ class DataMatrix(Operator):
     moments: Moments | None = None
     counter: PassCounter = field(default_factory=PassCounter)
 
-    @property
-    def container(self) -> Container:
-        """Return the container of the samples X."""
-        return self.X
-
-    @property
-    def sqrt_sample_weight(self) -> Array | None:
-        """Return the square roots r of the sample weights, or None for unit weights."""
-        return self.row_scale
+    container = forward("X", "Return the container of the samples X.")
+    sqrt_sample_weight = forward("row_scale", "Return the square roots r of the sample weights, or None for ones.")
 
     @cached_property
     def precision(self) -> float:

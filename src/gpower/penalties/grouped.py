@@ -51,6 +51,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpower._utils.arrays import Array, safe_reciprocal
+from gpower._utils.forwarding import forward
 from gpower.penalties.elementary import Penalty, get_min_divisor
 from gpower.penalties.support_rules import SupportRules
 
@@ -65,10 +66,7 @@ class GroupedPenalty(Penalty):
     rules: SupportRules
     has_uniform_threshold = False
 
-    @property
-    def support_rules(self) -> SupportRules:
-        """Return the rules."""
-        return self.rules
+    support_rules = forward("rules", "Return the rules.")
 
     def select_unit(self, j: int) -> Self:
         """Return the penalty with the rules of unit j alone; γ and maximum costs stay those of all units."""

@@ -390,8 +390,8 @@ class InMemoryMatrix(Container):
         """
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows, (min(n_rows, n_samples), n_features), dense; possibly a view of A."""
-        return type(self)(self.A[:n_rows]).to_dense()
+        """Return the first rows, (min(n_rows, n_samples), n_features), dense, in a new array."""
+        return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
     def locate_non_finite(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
         """Return row and column of the first entry that is not finite (with `allow_nan`, that is infinite), or None.

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 
 from gpower._utils.arrays import Array, to_host
+from gpower._utils.forwarding import forward
 from gpower._utils.threads import map_in_threads
 from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments, ShiftedSums, add_in_float64
 
@@ -123,10 +124,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
 
         return add_in_float64(compute_block(slice(start, start + step)) for start in range(0, max(A.shape[0], 1), step))
 
-    @property
-    def stored_values(self) -> Array:
-        """Return the array itself."""
-        return self.A
+    stored_values = forward("A", "Return the array itself.")
 
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
         """Return rows and columns of the entries that `entry_mask` marks, on the host."""
