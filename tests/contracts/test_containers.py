@@ -280,7 +280,7 @@ def test_moments_are_means_and_deviations(case, weight):
     assert 1 <= reads <= 3
 
 
-@pytest.mark.parametrize("name", ["CSR", "CSC", "device", "device CSR", "toy"])
+@pytest.mark.parametrize("name", ["CSR", "CSC", "streamed rows", "device", "device CSR", "toy"])
 def test_passes_of_the_moments_are_the_sums_over_all_entries(name, monkeypatch):
     X, reads = build(name).X, []
     for method in ("weighted_sums", "squared_deviations", "shifted_sums"):

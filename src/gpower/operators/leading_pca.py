@@ -11,7 +11,7 @@ Terms: of the operator, ``shape`` is (p, n), with p = n and no samples (`has_sam
 ``sample_gram(idx)``, A[:, idx]A[:, idx]ᵀ, only with samples, are on the host, and are not written to;
 ``to_backend(v)`` moves a small array to the matrix. ``take_rows(v, idx)`` is v[idx], where v is; ``to_host(v)`` is v as
 a NumPy array; ``embed_rows(Z, idx, n, like)`` has n rows, those of Z at `idx` and zeros elsewhere, where `like` is;
-``normalize_columns(Z)`` has unit or zero columns.
+``normalize_columns(Z)`` has unit or zero columns; ``max_or_zero(v)`` is the largest of non-negative values, 0 for none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse.linalg as spla
 
-from gpower._utils.arrays import Array, embed_rows, normalize_columns, take_rows, to_host
+from gpower._utils.arrays import Array, embed_rows, max_or_zero, normalize_columns, take_rows, to_host
 from gpower.operators.base import Operator
 
 #: Largest order of an eigenproblem that a dense solver solves, for several eigenpairs and for one; above it Lanczos
@@ -95,11 +95,12 @@ def _compute_leading_eigenpairs(G: Array, m: int) -> Eigenpairs:
     G, (n, n), symmetric, is on the host and is not changed; m ≥ 1. Lanczos iterations compute a single eigenpair if G
     is large; a dense solver computes the others, or those for which the iterations do not converge.
     """
-    n = G.shape[0]
-    if m == 1 and n > MAX_DENSE_ORDER_OF_ONE:
-        eigenpair = _run_lanczos(G, 1, np.asarray(np.random.default_rng(0).standard_normal(n), G.dtype))
+    n, scale = G.shape[0], max_or_zero(np.diagonal(G))  # the tolerance of the iterations is absolute for tiny matrices
+    if m == 1 and n > MAX_DENSE_ORDER_OF_ONE and scale > 0:
+        start = np.random.default_rng(0).standard_normal(n)
+        eigenpair = _run_lanczos(G / scale, 1, np.asarray(start, G.dtype))
         if eigenpair is not None:
-            return eigenpair
+            return Eigenpairs(eigenpair.values * scale, eigenpair.vectors)
     w, V = sla.eigh(G, subset_by_index=[max(n - m, 0), n - 1], driver="evr")
     return Eigenpairs(w[::-1], V[:, ::-1])
 
