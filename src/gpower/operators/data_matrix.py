@@ -210,6 +210,13 @@ def scale_rows_and_columns(S: Array, scale: Array) -> Array:
     return S * (scale[:, None] * scale)
 
 
+def _contains(known: Array, idx: Array) -> bool:
+    """Return whether all of `idx` are in `known`, increasing indices; False if that is empty. Faster than `isin`."""
+    if not known.size:
+        return False
+    return bool(np.all(known[np.minimum(np.searchsorted(known, idx), known.size - 1)] == idx))
+
+
 class ColumnCache(OperatorWrapper):
     """An operator with samples that caches the columns last gathered, because the next working set shares most of them.
 
@@ -251,7 +258,7 @@ class ColumnCache(OperatorWrapper):
 
     def is_cached(self, idx: Array) -> bool:
         """Return whether all columns `idx`, in any order, are cached; False for an empty cache."""
-        return self.cached_idx.size > 0 and bool(np.isin(idx, self.cached_idx).all())
+        return _contains(self.cached_idx, idx)
 
     def cache_columns(self, idx: Array) -> None:
         """Cache the columns `idx` (increasing), reading only the missing ones.
@@ -293,7 +300,7 @@ class ColumnCache(OperatorWrapper):
         if self.is_remote and not self.is_cached(idx) and self.container.should_copy(len(idx)):
             self.cache_columns(np.sort(idx))
             self._update_gram(self.cached_idx)
-        if self.gram_idx.size and np.isin(idx, self.gram_idx).all():
+        if _contains(self.gram_idx, idx):
             positions = np.searchsorted(self.gram_idx, idx)
             return self.cached_gram[np.ix_(positions, positions)]
         if not self.is_cached(idx):
