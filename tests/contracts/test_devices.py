@@ -129,16 +129,6 @@ def test_a_constraint_and_the_refit_of_a_block_work_on_the_device():
     np.testing.assert_allclose(to_numpy(model.components_), host.components_, atol=1e-8)
 
 
-@pytest.mark.parametrize("where", [np.asarray, DeviceArray])
-@pytest.mark.parametrize("options", [{"cardinality": 20}, {"gamma": 0.1, "method": "block"}], ids=str)
-def test_single_precision_summed_in_double_is_as_good_as_the_data(where, options):
-    X = make_dense(np.float32) + np.float32(100)  # an offset that costs digits in single precision
-    exact = GPower(2, **options).fit(X.astype(np.float64))
-    model = GPower(2, solver=Solver(accumulate_dtype="float64"), **options).fit(where(X))
-    assert model.components_.dtype == np.float32
-    np.testing.assert_allclose(to_numpy(model.components_), exact.components_, atol=2e-6)
-
-
 @EACH_KIND
 def test_weights_and_new_samples_on_either_side(kind):
     make_table, wrap = KINDS[kind]
@@ -153,14 +143,6 @@ def test_weights_and_new_samples_on_either_side(kind):
     restored = model.inverse_transform(model.transform(wrap(X)))
     assert isinstance(restored, DeviceArray)
     np.testing.assert_allclose(to_numpy(restored), expected.inverse_transform(scores), atol=1e-9)
-
-
-def test_weights_and_covariates_work_on_the_device():
-    X, rng = make_sparse(), np.random.default_rng(2)
-    known = {"sample_weight": rng.uniform(0.5, 2, 400), "covariates": rng.standard_normal((400, 2))}
-    expected = GPower(2, cardinality=15).fit(X, **known)
-    model = GPower(2, cardinality=15).fit(DeviceCSR.wrap(X), **known)
-    np.testing.assert_allclose(to_numpy(model.components_), expected.components_, atol=1e-9)
 
 
 @pytest.mark.parametrize("sample_size", [16, 1000])

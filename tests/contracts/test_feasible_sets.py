@@ -413,14 +413,6 @@ def test_more_units_than_the_rank_leave_the_surplus_zero(kind, rank, spoil):
     assert np.vdot(T, y.C) == pytest.approx(np.linalg.norm(set_case.A @ T, "nuc"), rel=1e-6, abs=1e-12)
 
 
-@pytest.mark.parametrize("m", [1, 2, M])
-def test_one_sample_allows_one_unit(m):
-    operator = DataMatrix(DenseMatrix(np.array([[1.0, -2.0, 0.5]])))
-    y = CorrelationSet(operator, np.ones(m)).argmax_linear(np.ones((3, m)))
-    assert np.all(np.isfinite(y.C))
-    assert np.sum(y.X**2) == pytest.approx(1)
-
-
 @pytest.mark.parametrize("m", [1, M])
 @pytest.mark.parametrize("samples", [Stiefel(), Spheres(), Cube()])
 def test_single_precision_data_stay_in_single_precision(samples, m):

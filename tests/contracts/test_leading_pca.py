@@ -19,15 +19,18 @@ def test_leading_components_from_products_agree_with_a_dense_eigendecomposition(
     Z, variances = compute_leading_components(operator, 2)
     np.testing.assert_allclose(variances, values[[-1, -2]], rtol=1e-9)
     np.testing.assert_allclose(np.abs(Z.T @ V[:, [-1, -2]]), np.eye(2), atol=1e-6)
-    monkeypatch.setattr("gpower.operators.leading_pca.MIN_LANCZOS_ORDER", 8)
-    z, largest = compute_leading_components(operator, 1, start=V[:, -1] + 0.01)
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_EIGEN_ORDER", 1000)
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_ORDER_OF_ONE", 8)
+    z, largest = compute_leading_components(operator, 1)
     np.testing.assert_allclose(largest, values[-1:], rtol=1e-9)
     assert abs(z[:, 0] @ V[:, -1]) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("kind", ["wide", "tall", "sparse", "covariance"])
 @pytest.mark.parametrize("idx", [None, np.array([0, 3, 4, 7, 11])], ids=["all", "some"])
-def test_components_of_some_columns_are_eigenvectors_and_zero_beyond_the_rank(kind, idx):
+@pytest.mark.parametrize("max_dense_order", [2, 100])
+def test_components_of_some_columns_are_eigenvectors_and_zero_beyond_the_rank(kind, idx, max_dense_order, monkeypatch):
+    monkeypatch.setattr("gpower.operators.leading_pca.MAX_DENSE_EIGEN_ORDER", max_dense_order)
     rng = np.random.default_rng(1)
     A = rng.standard_normal((4 if kind == "wide" else 30, 3)) @ rng.standard_normal((3, 12))
     A[:, 4] = 0
@@ -43,6 +46,16 @@ def test_components_of_some_columns_are_eigenvectors_and_zero_beyond_the_rank(ki
         np.testing.assert_allclose(gram @ Z, Z * variances, atol=1e-8)
         np.testing.assert_array_equal(variances[3:], 0)
         np.testing.assert_array_equal(Z[chosen == 4], 0)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-100, 1e100])
+def test_a_single_component_of_many_columns_is_found_at_any_scale(size):
+    X = size * np.random.default_rng(2).standard_normal((160, 200))
+    for data in (X, X.T):
+        values, V = np.linalg.eigh(data.T @ data)
+        z, variance = compute_leading_components(as_operator(data, center=False, reduce_tall=False)[0], 1)
+        np.testing.assert_allclose(variance, values[-1:], rtol=1e-9)
+        assert abs(z[:, 0] @ V[:, -1]) == pytest.approx(float(size > 0))
 
 
 @pytest.mark.parametrize(("share", "is_noise"), [(40, True), (160, False)])

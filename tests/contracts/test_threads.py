@@ -134,21 +134,6 @@ def test_results_are_those_of_the_matrix_whatever_the_number_of_threads(name, we
 
 @pytest.mark.usefixtures("small_parts")
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@EACH_FORMAT
-def test_a_fit_does_not_depend_on_the_number_of_threads(convert, monkeypatch):
-    rng = np.random.default_rng(4)
-    A = np.where(rng.random((900, 120)) < 0.2, rng.poisson(2, (900, 120)) + 1.0, 0.0)
-    A[:, :10] *= 1 + 3 * (rng.random((900, 1)) < 0.3)
-    found = []
-    for count in (1, 3):
-        monkeypatch.setattr(threads, "get_thread_count", lambda count=count: count)
-        found.append(GPower(3, cardinality=8).fit(convert(A)))
-    np.testing.assert_array_equal(found[0].components_, found[1].components_)
-    np.testing.assert_array_equal(found[0].explained_variance_, found[1].explained_variance_)
-
-
-@pytest.mark.usefixtures("small_parts")
-@pytest.mark.filterwarnings("ignore::UserWarning")
 @pytest.mark.parametrize("kind", [sp.csr_array, sp.csc_array])
 def test_no_sparse_matrix_of_all_columns_becomes_dense(kind, monkeypatch):
     """A fit makes dense what it gathers: blocks of rows of a Gram matrix, or a few columns."""

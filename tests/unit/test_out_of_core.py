@@ -62,14 +62,6 @@ def test_blocks_give_the_answer_of_the_array(name, axis):
     assert_same_fit(GPower(3, memory_limit=LIMIT, **OPTIONS[name]).fit(make_store(X, axis)), reference(name))
 
 
-@pytest.mark.parametrize(("dtype", "axis", "rtol"), [(np.float64, 1, 1e-8), (np.float32, 0, 1e-4)])
-def test_weights_count_the_same_in_blocks_and_float32_stays_float32(dtype, axis, rtol):
-    A, options = X.astype(dtype), {"cardinality": 20, "scale": True}
-    found = GPower(3, memory_limit=LIMIT, **options).fit(make_store(A, axis), sample_weight=WEIGHTS)
-    assert found.components_.dtype == dtype
-    assert_same_fit(found, GPower(3, **options).fit(A, sample_weight=WEIGHTS), rtol)
-
-
 def test_sums_over_many_blocks_of_float32_lose_nothing():
     """2²⁰ rows in blocks of 256: a sum in float32 would stop growing at 2²⁴ of the value's own digits."""
     p = 1 << 20

@@ -33,10 +33,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, max_or_zero, stable_argmax
+from gpower._utils.forwarding import forward
 from gpower._utils.polar_factor_and_signs import Normalizer, make_column_normalizer, make_polar_normalizer, polar_factor
 from gpower.feasible_sets.base import FeasibleSet
 from gpower.operators.base import Operator
@@ -141,6 +143,12 @@ class _NormalizedSet(SampleSet):
         free = normalizer.free_directions
         return self._fill_free_units(operator, free, X, C) if free.shape[1] else (X, C)
 
+    def support_function(self, operator: Operator, Y: Array) -> float:
+        """Compute the maximum of ⟨Y, X⟩ as ⟨M, YᵀY⟩ for the multiplier M that normalises Y, (p, m)."""
+        gram = self._compute_unit_gram(operator, Y, correlate_if_needed(operator, Y))
+        multiplier = self.make_normalizer(gram).multiplier
+        return float(np.sum(multiplier * gram) if multiplier.ndim > 1 else multiplier @ gram[:, 0])
+
     @abstractmethod
     def make_normalizer(self, gram: Array) -> Normalizer:
         """Return the right multiplier that normalises Y to the set; `gram` is the result of `_compute_unit_gram`."""
@@ -189,12 +197,6 @@ class Stiefel(_NormalizedSet):
         """Return whether XᵀX = I up to an absolute `tol` in every entry."""
         return bool(np.max(np.abs(X.T @ X - np.eye(X.shape[1]))) <= tol)
 
-    def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the nuclear norm of Y, (p, m), as ⟨M, YᵀY⟩ for the multiplier M of the polar factor."""
-        gram = operator.inner(Y, Y, correlate_if_needed(operator, Y))
-        M = self.make_normalizer(gram).multiplier
-        return float(np.sum(M * gram)) if M.ndim == 2 else float(np.sum(M * np.diagonal(gram)))
-
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         """Compute YᵀY, (m, m), on the host, given C = AᵀY, (n, m), which only an operator without samples reads."""
         return operator.squared_norms(Y, C)[:, None] if Y.shape[1] == 1 else operator.inner(Y, Y, C)
@@ -233,11 +235,6 @@ class Spheres(_NormalizedSet):
     def contains(self, X: Array, tol: float = 1e-9) -> bool:
         """Return whether every column has unit norm, up to an absolute `tol` in its square."""
         return bool(np.max(np.abs(np.sum(X * X, axis=0) - 1)) <= tol)
-
-    def support_function(self, operator: Operator, Y: Array) -> float:
-        """Compute the sum of the column norms of Y, (p, m)."""
-        squares = operator.squared_norms(Y, correlate_if_needed(operator, Y))
-        return float(np.sum(np.sqrt(np.maximum(squares, 0))))
 
     def _compute_unit_gram(self, operator: Operator, Y: Array, C: Array) -> Array:
         """Compute the squared norms of the columns of Y, (m, 1), on the host, given C = AᵀY."""
@@ -384,10 +381,7 @@ class CorrelationSet(FeasibleSet):
     mu: Array
     sample_set: SampleSet = field(default_factory=Stiefel)
 
-    @property
-    def passes(self) -> float:
-        """Return the number of passes over the matrix so far."""
-        return self.operator.passes
+    passes = forward("operator.passes", "Return the number of passes over the matrix so far.")
 
     @cached_property
     def objective_tolerance(self) -> float:
@@ -407,12 +401,16 @@ class CorrelationSet(FeasibleSet):
         """Compute C/μ, (n_features, m), the unweighted correlations AᵀX of a point; C itself for unit weights."""
         return C if self._has_unit_weights else C / asarray_like(C, self.mu)
 
-    def argmax_linear(self, g: Array) -> Point:
+    def argmax_linear(self, g: Any) -> Point:
         """Return the maximiser of ⟨g, C⟩ for g of shape (n_features, m), where the matrix is.
 
         It combines columns, projects onto the sample set and correlates. A zero column of g leaves its unit free.
         """
-        return self.make_point(self.combine_weighted(g))
+        return self.make_point(self.combine_gradient(g))
+
+    def combine_gradient(self, g: Any) -> Array:
+        """Compute the sample-space vectors Y, (p, m), for which ⟨Y, X⟩ is the linear function g at X."""
+        return self.combine_weighted(g)
 
     def combine_weighted(self, T: Array) -> Array:
         """Compute Y = A(μ∘T), (p, m), for which ⟨Y, X⟩ = ⟨T, μ∘AᵀX⟩, for T of shape (n_features, m)."""
@@ -438,13 +436,13 @@ class CorrelationSet(FeasibleSet):
         X, C = self.sample_set.extrapolate_units(self.operator, current, old, b)
         return Point(X, self._apply_weights(C))
 
-    def pairing(self, g: Array, x: Point) -> float:
+    def pairing(self, g: Any, x: Point) -> float:
         """Compute ⟨g, C⟩ for the weighted correlations C of x, (n_features, m) like g."""
         return float(np.vdot(g, x.C))
 
-    def support_value(self, g: Array) -> float:
+    def support_value(self, g: Any) -> float:
         """Compute the nuclear norm (Stiefel), sum of column norms (Spheres) or weighted ℓ1 norm (Cube) of A(μ∘g)."""
-        return self.sample_set.support_function(self.operator, self.combine_weighted(g))
+        return self.sample_set.support_function(self.operator, self.combine_gradient(g))
 
 
 @dataclass(frozen=True, eq=False)
@@ -455,15 +453,11 @@ class RegularizedSet(CorrelationSet):
     X, represented like sample-space vectors.
     """
 
-    def argmax_linear(self, g: Point) -> Point:  # type: ignore[override]
-        """Return the point that maximises the sum of both terms of g."""
-        return self.make_point(self.combine_weighted(g.C) + g.X)
+    def combine_gradient(self, g: Point) -> Array:
+        """Compute A(μ∘g.C) + g.X, (p, m)."""
+        return self.combine_weighted(g.C) + g.X
 
-    def pairing(self, g: Point, x: Point) -> float:  # type: ignore[override]
+    def pairing(self, g: Point, x: Point) -> float:
         """Compute ⟨g.C, x.C⟩ + ⟨g.X, x.X⟩."""
         unit_term = np.trace(self.operator.inner(g.X, x.X, self.remove_weights(x.C)))
         return super().pairing(g.C, x) + float(unit_term)
-
-    def support_value(self, g: Point) -> float:  # type: ignore[override]
-        """Compute the support function of the sample set at A(μ∘g.C) + g.X."""
-        return self.sample_set.support_function(self.operator, self.combine_weighted(g.C) + g.X)

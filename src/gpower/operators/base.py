@@ -117,6 +117,23 @@ class Operator(ABC):
     """
 
     counter: PassCounter
+    shape: tuple[int, int] = forward(
+        "container.shape", "Return (n_samples, n_features), or (n_features, n_features) for a covariance."
+    )
+    dtype: np.dtype = forward("container.dtype", "Return the type of every product, float32 or float64.")
+    is_sparse: bool = forward(
+        "container.is_sparse", "Return whether the matrix takes much less memory than its columns as dense arrays."
+    )
+    is_remote: bool = forward(
+        "container.is_remote", "Return whether a product with the whole matrix costs much more than one with columns."
+    )
+    max_cached_columns: int = forward(
+        "container.max_cached_columns", "Return the number of columns that may be gathered at once."
+    )
+    to_backend: Callable[[Array], Array] = forward(
+        "container.to_backend", "Return a small array where the matrix is, host or device, itself if it is there."
+    )
+    passes: float = forward("counter.total", "Return the number of passes over the matrix so far.")
 
     @property
     @abstractmethod
@@ -165,36 +182,6 @@ class Operator(ABC):
         return self.relative_tolerance * max_or_zero(self.column_norms)
 
     @property
-    def shape(self) -> tuple[int, int]:
-        """Return (n_samples, n_features), or (n_features, n_features) for a covariance."""
-        return self.container.shape
-
-    @property
-    def dtype(self) -> np.dtype:
-        """Return the type of every product, float32 or float64."""
-        return self.container.dtype
-
-    @property
-    def is_sparse(self) -> bool:
-        """Return whether the matrix takes much less memory than its columns would as dense arrays."""
-        return self.container.is_sparse
-
-    @property
-    def is_remote(self) -> bool:
-        """Return whether a product with the whole matrix costs much more than one with a few gathered columns."""
-        return self.container.is_remote
-
-    @property
-    def max_cached_columns(self) -> int:
-        """Return the number of columns that may be gathered at once."""
-        return self.container.max_cached_columns
-
-    @property
-    def passes(self) -> float:
-        """Return the number of passes over the matrix so far."""
-        return self.counter.total
-
-    @property
     def counter_for_taken(self) -> PassCounter:
         """Return the counter for an operator of taken columns: this one's, or a new one if the matrix is remote."""
         return PassCounter() if self.is_remote else self.counter
@@ -204,10 +191,6 @@ class Operator(ABC):
         """Return ‖A‖² (Frobenius), the trace of AᵀA."""
         norms = self.column_norms.astype(np.float64)
         return float(norms @ norms)
-
-    def to_backend(self, values: Array) -> Array:
-        """Return a small array in the memory of the matrix, host or device, without a copy if it is there already."""
-        return self.container.to_backend(values)
 
     @abstractmethod
     def correlate(self, X: Array) -> Array:
@@ -256,10 +239,6 @@ class Operator(ABC):
     def with_column_cache(self) -> Operator:
         """Return this operator with a cache of the columns last gathered; itself if it never gathers columns."""
         return self
-
-    def is_cached(self, idx: Array) -> bool:
-        """Return whether all columns `idx` are in the cache, so that `restrict` and `gram` do not read the matrix."""
-        return False
 
     def get_rows(self, idx: Array) -> Array:
         """Return the rows A[idx], (|idx|, n_features), dense; `idx` is increasing and the operator has samples."""

@@ -84,15 +84,8 @@ class DataMatrix(Operator):
     moments: Moments | None = None
     counter: PassCounter = field(default_factory=PassCounter)
 
-    @property
-    def container(self) -> Container:
-        """Return the container of the samples X."""
-        return self.X
-
-    @property
-    def sqrt_sample_weight(self) -> Array | None:
-        """Return the square roots r of the sample weights, or None for unit weights."""
-        return self.row_scale
+    container = forward("X", "Return the container of the samples X.")
+    sqrt_sample_weight = forward("row_scale", "Return the square roots r of the sample weights, or None for ones.")
 
     @cached_property
     def precision(self) -> float:
@@ -217,6 +210,13 @@ def scale_rows_and_columns(S: Array, scale: Array) -> Array:
     return S * (scale[:, None] * scale)
 
 
+def _contains(known: Array, idx: Array) -> bool:
+    """Return whether all of `idx` are in `known`, increasing indices; False if that is empty. Faster than `isin`."""
+    if not known.size:
+        return False
+    return bool(np.all(known[np.minimum(np.searchsorted(known, idx), known.size - 1)] == idx))
+
+
 class ColumnCache(OperatorWrapper):
     """An operator with samples that caches the columns last gathered, because the next working set shares most of them.
 
@@ -228,14 +228,13 @@ class ColumnCache(OperatorWrapper):
     base : Operator
         An operator with samples, on the host or a device.
     cached_idx : ndarray of int
-        Indices of the cached columns, sorted.
+        Indices of the cached columns, increasing.
     cached_columns : ndarray of shape (n_samples, |cached_idx|)
         Cached columns, each contiguous, on the host or the device of the matrix.
-    cached_gram : ndarray of shape (|cached_idx|, |cached_idx|) or None
-        Gram matrix of the cached columns, on the host; None until it is needed.
-    previous_gram : tuple of two ndarrays
-        Increasing indices of columns that are not cached, and their Gram matrix on the host, from the last restriction
-        to a small Gram matrix.
+    gram_idx : ndarray of int
+        Increasing indices of the columns of the Gram matrix last computed for a restriction.
+    cached_gram : ndarray of shape (|gram_idx|, |gram_idx|)
+        That Gram matrix, on the host.
     """
 
     # These members are those of the base: they need all columns or few of them.
@@ -250,57 +249,31 @@ class ColumnCache(OperatorWrapper):
         self.counter = base.counter
         self.cached_idx: Array = np.zeros(0, np.intp)
         self.cached_columns: Array = np.zeros((0, 0))
-        self.cached_gram: Array | None = None
-        self.previous_gram: tuple[Array, Array] = np.zeros(0, np.intp), np.zeros((0, 0))
+        self.gram_idx: Array = np.zeros(0, np.intp)
+        self.cached_gram: Array = np.zeros((0, 0))
 
     def with_column_cache(self) -> ColumnCache:
         """Return this operator, which has a cache already."""
         return self
 
-    def find_positions(self, idx: Array) -> Array | None:
-        """Return the positions of `idx` among the cached columns, (|idx|,), or None if one of them is not cached."""
-        positions, is_cached = self._locate_columns(idx)
-        return positions if self.cached_idx.size and is_cached.all() else None
-
-    def _locate_columns(self, idx: Array) -> tuple[Array, Array]:
-        """Return the positions of `idx` among the cached columns, (|idx|,) of int, valid where the mask says so.
-
-        The mask, (|idx|,) of bool, says which columns are cached. `idx` may be in any order, and empty.
-        """
-        positions = np.searchsorted(self.cached_idx, idx)
-        positions[positions == self.cached_idx.size] = 0
-        return positions, self.cached_idx[positions] == idx if self.cached_idx.size else np.zeros(len(idx), bool)
-
     def is_cached(self, idx: Array) -> bool:
         """Return whether all columns `idx`, in any order, are cached; False for an empty cache."""
-        return self.find_positions(idx) is not None
+        return _contains(self.cached_idx, idx)
 
-    def cache_columns(self, idx: Array, with_gram: bool) -> None:
-        """Cache the columns `idx` (increasing), reading only the missing ones, and their Gram matrix on request.
+    def cache_columns(self, idx: Array) -> None:
+        """Cache the columns `idx` (increasing), reading only the missing ones.
 
-        They replace all columns cached before, whose arrays are not changed: results that refer to them stay valid. If
-        the Gram matrix is not requested, there is none afterwards. With some of its columns cached, it is updated: only
-        products with the new columns are computed.
+        They replace all columns cached before, whose arrays are not changed: results that refer to them stay valid.
         """
-        X = self.container
-        positions, is_cached = self._locate_columns(idx)
-        old, new = np.flatnonzero(is_cached), np.flatnonzero(~is_cached)  # positions in idx
-        from_cache = positions[is_cached]  # positions of the same columns in the cache
-        A = added = self.base.columns(idx[new])
-        G = None
-        if old.size:
+        is_old = np.isin(idx, self.cached_idx)
+        A = added = self.base.columns(idx[~is_old])
+        if is_old.any():
+            to_backend = self.to_backend
             A = np.empty_like(added, shape=(added.shape[0], idx.size), order="F")
-            A[:, X.to_backend(new)] = added
-            A[:, X.to_backend(old)] = self.cached_columns[:, X.to_backend(from_cache)]
-        if with_gram and self.cached_gram is not None and old.size:
-            G = np.empty((idx.size, idx.size), added.dtype)
-            cross = to_host(X.wrap_array(added).cross_gram(A))  # (|new|, |idx|)
-            G[np.ix_(old, old)] = self.cached_gram[np.ix_(from_cache, from_cache)]
-            G[new] = cross
-            G[:, new] = cross.T
-        elif with_gram:
-            G = to_host(X.wrap_array(A).cross_gram(A))
-        self.cached_idx, self.cached_columns, self.cached_gram = idx, A, G
+            A[:, to_backend(np.flatnonzero(~is_old))] = added
+            from_cache = np.searchsorted(self.cached_idx, idx[is_old])
+            A[:, to_backend(np.flatnonzero(is_old))] = self.cached_columns[:, to_backend(from_cache)]
+        self.cached_idx, self.cached_columns = idx, A
 
     def combine_rows(self, T: Array, rows: Array) -> Array:
         """Compute A T, (n_samples, m), from the cached columns if they include all `rows`, otherwise in the base.
@@ -308,9 +281,9 @@ class ColumnCache(OperatorWrapper):
         `rows`, on the host, contains all non-zero rows of T, (n_features, m). Cached columns count as no read. The
         result is a new array where the matrix is.
         """
-        positions = self.find_positions(rows)
-        if positions is None:
+        if not self.is_cached(rows):
             return self.base.combine_rows(T, rows)
+        positions = np.searchsorted(self.cached_idx, rows)
         embedded = embed_rows(take_rows(T, rows), positions, self.cached_idx.size)
         return self.container.wrap_array(self.cached_columns).times(embedded)
 
@@ -319,60 +292,60 @@ class ColumnCache(OperatorWrapper):
         return self.base.take(idx).with_column_cache()
 
     def gram(self, idx: Array) -> Array:
-        """Compute the Gram matrix, (|idx|, |idx|) on the host, from the cached columns if they suffice.
+        """Compute the Gram matrix, (|idx|, |idx|) on the host, from a cached one or the cached columns if they suffice.
 
         Columns of a remote matrix are cached first if they may be gathered. The indices, different, need not be sorted;
         the result is in their order, and not to be written to.
         """
-        positions = self.find_positions(idx)
-        if positions is None and self.is_remote and self.container.should_copy(len(idx)):
-            self.cache_columns(np.sort(idx), True)
-            positions = self.find_positions(idx)
-        if positions is None:
-            return self.base.gram(idx)
-        if self.cached_gram is not None:
+        if self.is_remote and not self.is_cached(idx) and self.container.should_copy(len(idx)):
+            self.cache_columns(np.sort(idx))
+            self._update_gram(self.cached_idx)
+        if _contains(self.gram_idx, idx):
+            positions = np.searchsorted(self.gram_idx, idx)
             return self.cached_gram[np.ix_(positions, positions)]
-        A = self.cached_columns[:, self.to_backend(positions)]
+        if not self.is_cached(idx):
+            return self.base.gram(idx)
+        A = self.cached_columns[:, self.to_backend(np.searchsorted(self.cached_idx, idx))]
         return to_host(self.container.wrap_array(A).cross_gram(A))
 
     def _update_gram(self, idx: Array) -> Array:
         """Return the Gram matrix of the columns `idx` (increasing), on the host, and keep it for the next call.
 
-        If few of the columns were not in the previous call (one in MIN_COLUMNS_PER_NEW), their part alone is computed,
-        from one product of the whole matrix with them. The result, (|idx|, |idx|), is kept itself: not to be written
-        to.
+        If they are not cached and few of them were not in the previous call (one in MIN_COLUMNS_PER_NEW), their part
+        alone is computed, from one product of the whole matrix with them. The result, (|idx|, |idx|), is kept itself:
+        not to be written to.
         """
-        previous_idx, previous_gram = self.previous_gram
-        is_new = ~np.isin(idx, previous_idx)
-        new, old = np.flatnonzero(is_new), np.flatnonzero(~is_new)
-        if self.is_remote or new.size * MIN_COLUMNS_PER_NEW > idx.size:
+        is_old = np.isin(idx, self.gram_idx)
+        old, new = np.flatnonzero(is_old), np.flatnonzero(~is_old)
+        if self.is_remote or self.is_cached(idx) or new.size * MIN_COLUMNS_PER_NEW > idx.size:
             G = self.gram(idx)
         else:
-            G = np.empty((idx.size, idx.size), previous_gram.dtype)
-            positions = np.searchsorted(previous_idx, idx[old])
-            G[np.ix_(old, old)] = previous_gram[np.ix_(positions, positions)]
+            G = np.empty((idx.size, idx.size), self.cached_gram.dtype)
+            positions = np.searchsorted(self.gram_idx, idx[old])
+            G[np.ix_(old, old)] = self.cached_gram[np.ix_(positions, positions)]
             if new.size:
                 cross = take_rows(self.correlate(self.columns(idx[new])), idx)
                 G[:, new] = to_host(cross)
                 G[new] = G[:, new].T
-        self.previous_gram = idx, G
+        self.gram_idx, self.cached_gram = idx, G
         return G
 
     def restrict(self, idx: Array) -> ColumnRestriction:
         """Return the operator of A[:, idx]: of its Gram matrix if that is small, otherwise of the cached columns.
 
-        If the Gram matrix is small, columns that are sparse or too many to be gathered are not cached. `idx` is
+        Columns that are sparse or too many to be gathered are not cached if the Gram matrix is small. `idx` is
         increasing. For a Gram matrix the restricted operator is a `Covariance` on the host, and `lift` turns
         coefficients U, (|idx|, m), into A[:, idx] U, (n_samples, m), where the matrix is. For columns, `lift` returns
         its argument.
         """
-        small = len(idx) < self.container.max_gram_share * self.shape[0]
-        if small and not self.container.should_copy(len(idx)):
+        is_gram_small = len(idx) < self.container.max_gram_share * self.shape[0]
+        if is_gram_small and not self.container.should_copy(len(idx)):
             n, like = self.shape[1], self.column_norms  # U is on the host; `combine` works where the matrix is
             G = self._update_gram(idx)
             return ColumnRestriction(Covariance(G), lambda U: self.combine(embed_rows(U, idx, n, like)))
-        self.cache_columns(idx, small)
+        self.cache_columns(idx)
         columns = self.container.wrap_array(self.cached_columns)
-        if self.cached_gram is not None:
-            return ColumnRestriction(Covariance(self.cached_gram), lambda U: columns.times(self.to_backend(U)))
+        if is_gram_small:
+            G = self._update_gram(idx)
+            return ColumnRestriction(Covariance(G), lambda U: columns.times(self.to_backend(U)))
         return ColumnRestriction(DataMatrix(columns), lambda X: X)

@@ -27,6 +27,7 @@ from functools import cached_property
 import numpy as np
 
 from gpower._utils.arrays import Array, asarray_like, take_rows, to_host
+from gpower._utils.forwarding import forward
 from gpower.operators.base import ColumnRestriction, Operator, OperatorWrapper, PassCounter, SplitDeflation
 from gpower.operators.covariance import Covariance
 from gpower.operators.data_matrix import ColumnCache, DataMatrix
@@ -66,10 +67,7 @@ class DeflatedOperator(OperatorWrapper):
     norms: Array
     counter: PassCounter = field(default_factory=PassCounter)
 
-    @property
-    def column_norms(self) -> Array:
-        """Return the norms of the columns of A − Y Zᵀ, (n_features,); zero where only rounding error is left."""
-        return self.norms
+    column_norms = forward("norms", "Return the norms of the columns of A − Y Zᵀ; zero where only rounding is left.")
 
     @cached_property
     def _vanished_columns(self) -> Array | None:

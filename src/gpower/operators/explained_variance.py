@@ -282,30 +282,6 @@ def captured_variance(gram: Array, Z: Array) -> float:
     return float(np.trace(np.linalg.pinv(to_host(Z.T @ Z), rcond=MIN_LOADING_EIGENVALUE_SHARE, hermitian=True) @ gram))
 
 
-def explained_variance(X: Array, Z: Array) -> Array:
-    """Compute ‖X z‖² of each column z of Z.
-
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        Centred data.
-    Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.operators.explained_variance import explained_variance
-    >>> explained_variance(np.array([[1.0, 0.0], [-1.0, 0.0]]), np.array([[1.0], [0.0]]))
-    array([2.])
-    """
-    return Scores.from_data(X, Z).variances
-
-
 def adjusted_variance(X: Array, Z: Array) -> Array:
     """Compute the adjusted variance of each component, the part of ‖X z‖² not shared with higher-variance components.
 
@@ -331,30 +307,6 @@ def adjusted_variance(X: Array, Z: Array) -> Array:
     return Scores.from_data(X, Z).compute_adjusted_variances()
 
 
-def cumulative_variance(X: Array, Z: Array) -> Array:
-    """Compute the variance that the first j columns of Z explain together, for every j.
-
-    Parameters
-    ----------
-    X : ndarray or sparse array of shape (n_samples, n_features)
-        Centred data.
-    Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
-
-    Returns
-    -------
-    ndarray of shape (m,)
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.operators.explained_variance import cumulative_variance
-    >>> cumulative_variance(np.diag([2.0, 1.0]), np.eye(2))
-    array([4., 5.])
-    """
-    return np.cumsum(Scores.from_data(X, Z).compute_adjusted_variances(keep_order=True))
-
-
 def share_of_pca(X: Array, Z: Array) -> float:
     """Compute the adjusted variance of Z divided by the variance of as many ordinary principal components.
 
@@ -378,26 +330,3 @@ def share_of_pca(X: Array, Z: Array) -> float:
     """
     singular = np.linalg.svd(np.asarray(X), compute_uv=False)[: Z.shape[1]]
     return float(np.sum(adjusted_variance(X, Z)) / np.sum(singular**2))
-
-
-def sparsity(Z: Array) -> float:
-    """Compute the share of loadings that are zero.
-
-    Parameters
-    ----------
-    Z : ndarray of shape (n_features, m)
-        Loadings, a component per column: `components_.T` of a model.
-
-    Returns
-    -------
-    float
-        Between 0 and 1.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gpower.operators.explained_variance import sparsity
-    >>> sparsity(np.array([[1.0], [0.0], [0.0], [0.0]]))
-    0.75
-    """
-    return float(np.mean(np.asarray(Z) == 0))

@@ -413,28 +413,22 @@ class Cardinality(Penalty):
         """Compute the sums of squares of the k largest entries, (m,), and the gradient, (n, m), where C is.
 
         The gradient is 2c for the k largest |c|, zero elsewhere. A k above n selects all variables. Which of equal |c|
-        are selected is not specified. Units of one k are ordered together, unless |C| of all units and the indices that
-        order it would take too much memory. The values are on the host, in the dtype of C.
+        are selected is not specified. Units of one k are ordered together, unless |C| and the indices that order it
+        would take too much memory. The values are on the host, in the dtype of C.
         """
         m = C.shape[1]
         order: Literal["C", "F"] = "C" if C.flags.c_contiguous else "F"
         T = np.zeros(C.shape, C.dtype, order, like=C)  # unlike `zeros_like`, takes no memory for pages of zeros
-        if m > 1 and (self.k.size == 1 or np.all(self.k == self.k[0])):
-            width = m if C.size <= MAX_JOINTLY_ORDERED else 1
-            blocks = (np.abs(C[:, j : j + width]) for j in range(0, m, width))
-            # (k, m) in Fortran order, by which the sums below are the same for any width.
-            rows = np.vstack([find_largest_rows(block, int(self.k[0])).T for block in blocks]).T
-            units = asarray_like(C, np.arange(m))
-            largest = C[rows, units]
-            T[rows, units] = 2 * largest
-            return column_dots(largest, largest), T
+        is_joint = C.size <= MAX_JOINTLY_ORDERED and bool(np.all(self.k == self.k[0]))
+        width = m if is_joint else 1
         values = []
-        for j in range(m):
-            row = find_largest_rows(np.abs(C[:, j : j + 1]), int(self.k[j]))[:, 0]
-            entries = C[row, j]
-            T[row, j] = 2 * entries
-            values.append(float(entries @ entries))
-        return np.array(values, C.dtype), T
+        for j in range(0, m, width):
+            block, units = C[:, j : j + width], asarray_like(C, np.arange(width))
+            rows = find_largest_rows(np.abs(block), int(self.k[j % self.k.size]))
+            largest = block[rows, units]
+            T[:, j : j + width][rows, units] = 2 * largest
+            values.append(column_dots(largest, largest))
+        return np.concatenate(values), T
 
     def at_cardinality(self, k: Array) -> Cardinality:
         """Return the penalty for other numbers of variables k, (m,) or (1,) of int, on the host."""

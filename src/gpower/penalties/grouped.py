@@ -29,7 +29,7 @@ Terms: the rules, a `SupportRules`, have these members; arrays have one column f
 ``mask_excluded(C)``              C with zeros for excluded variables; perhaps C itself
 ``group_norms_sq(C)``             (g, m): sums of squares of C over each group; C must be masked first
 ``broadcast_to_variables(v)``     (n, m): values v of groups, (g, m), at their variables, excluded ones too
-``max_over_groups(v)``            (g,): the largest of the values v of variables, (n,), in each group
+``reduce_groups(v, np.maximum)``  (g,): the largest of the values v of variables, (n,), in each group
 ``groups_hit(pattern)``           (g, m): mask of the groups with a variable in a pattern, (n, m)
 ``select_groups(s, cost)``        (g, m): mask of the best admissible groups for squared norms s at a maximum cost,
                                   (m,) or (1,), which includes the required groups; these are always selected
@@ -51,6 +51,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from gpower._utils.arrays import Array, safe_reciprocal
+from gpower._utils.forwarding import forward
 from gpower.penalties.elementary import Penalty, get_min_divisor
 from gpower.penalties.support_rules import SupportRules
 
@@ -65,10 +66,7 @@ class GroupedPenalty(Penalty):
     rules: SupportRules
     has_uniform_threshold = False
 
-    @property
-    def support_rules(self) -> SupportRules:
-        """Return the rules."""
-        return self.rules
+    support_rules = forward("rules", "Return the rules.")
 
     def select_unit(self, j: int) -> Self:
         """Return the penalty with the rules of unit j alone; γ and maximum costs stay those of all units."""
@@ -236,7 +234,7 @@ class WeightedPenalty(GroupedPenalty):
         usable_norms = np.where(rules.usable_variables, norms, 0)
         is_start = usable_norms > 0
         if rules.group_labels is not None:
-            longest = np.flatnonzero(usable_norms == rules.max_over_groups(usable_norms)[rules.group_labels])
+            longest = np.flatnonzero(usable_norms == rules.reduce_groups(usable_norms, np.maximum)[rules.group_labels])
             _, first = np.unique(rules.group_labels[longest], return_index=True)  # one variable of each group
             is_start = is_start & np.isin(np.arange(norms.size), longest[first])
         scores = rules.broadcast_to_variables(np.sqrt(group_gammas)[:, None])[:, 0]

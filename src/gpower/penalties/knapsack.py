@@ -164,45 +164,25 @@ def _bound_without_item(v: Array, c: Array, capacity: Array) -> Array:
 
 
 def _search_undominated(v: Array, c: Array, capacity: float, greedy: Array) -> Array:
-    """Return the mask, (n,), of the selection of largest value that fits, by a list of undominated sums.
+    """Return the mask, (n,), of the selection of largest value that fits, by a list of undominated selections.
 
     v and c, (n,) with n > 0, are positive float64, sorted by decreasing v/c, on which the bound relies. `greedy`, (n,),
     is the mask of a selection that fits; it is returned if no selection is worth more by a relative 1e-12. The list has
-    up to 2ⁿ sums, usually far fewer: fix items with `_fix_items` first.
+    up to 2ⁿ selections, usually far fewer: fix items with `_fix_items` first.
     """
-    best_value = float(v[greedy].sum())
-    best_end = None  # number of the last item, and position in the list, of the best sum
+    best, best_value = greedy, float(v[greedy].sum())
     all_values, all_costs = _cumulate_values_and_costs(v, c)
-    # The list of sums of some of the first items; after every item both arrays increase strictly: the last sum is best.
-    costs, values = np.zeros(1), np.zeros(1)
-    # For each item, the position of the previous sum of each sum: k without the item, −1 − k with it.
-    origins: list[Array] = []
+    # Selections of some of the first items; after every item both sums increase strictly: the last selection is best.
+    values, costs, masks = np.zeros(1), np.zeros(1), np.zeros((1, v.size), bool)
     for i in range(v.size):
-        n_before = costs.size
-        costs = np.append(costs, costs + c[i])
-        values = np.append(values, values + v[i])
+        n_before = values.size
+        values, costs = np.append(values, values + v[i]), np.append(costs, costs + c[i])
         bound = values + np.interp(capacity - costs + all_costs[i + 1], all_costs, all_values) - all_values[i + 1]
         idx = np.flatnonzero((costs <= capacity) & (bound > best_value * (1 + RELATIVE_VALUE_TOLERANCE)))
         idx = idx[np.lexsort((-values[idx], costs[idx]))]
         idx = idx[values[idx] > np.append(-1.0, np.maximum.accumulate(values[idx])[:-1])[: idx.size]]
-        costs, values = costs[idx], values[idx]
-        origins.append(np.where(idx < n_before, idx, n_before - 1 - idx))
+        values, costs, masks = values[idx], costs[idx], masks[idx % n_before]
+        masks[:, i] = idx >= n_before
         if values.size and values[-1] > best_value:
-            best_value = float(values[-1])
-            best_end = (i, values.size - 1)
-    return greedy if best_end is None else _trace_selection(origins, *best_end, v.size)
-
-
-def _trace_selection(origins: list[Array], last_item: int, position: int, n: int) -> Array:
-    """Return the mask, (n,), of the items in a sum, following its origins; a negative origin includes the item.
-
-    `position` is that of the sum in the list after item `last_item`. ``origins[i][k]`` tells from which sum of the list
-    before item i the sum k of the list after it came: its position if item i was not added, −1 less its position
-    if it was. The list before item 0 has one sum, zero, at position 0. Items after `last_item` are not in the mask.
-    """
-    mask = np.zeros(n, bool)
-    for i in range(last_item, -1, -1):
-        origin = int(origins[i][position])
-        mask[i] = origin < 0
-        position = origin if origin >= 0 else -1 - origin
-    return mask
+            best, best_value = masks[-1], float(values[-1])
+    return best

@@ -36,7 +36,7 @@ class SupportRules:
     ----------
     group_labels : ndarray of int of shape (n,) or None
         Group of every variable, counted from 0; None if each variable is a group of its own. Every group has a variable
-        (`sum_groups` relies on it).
+        (`reduce_groups` relies on it).
     group_costs : ndarray of shape (g, u)
         Non-negative costs of the groups, float64, in units that the caller chooses.
     required : ndarray of bool of shape (g, u)
@@ -119,27 +119,18 @@ class SupportRules:
     @cached_property
     def group_sizes(self) -> Array:
         """Return the number of variables of each group that are not excluded, (g, u) of int; it may be zero."""
-        return self.sum_groups((~self.excluded).astype(np.intp))
+        return self.reduce_groups((~self.excluded).astype(np.intp))
 
-    def sum_groups(self, values: Array) -> Array:
-        """Add values of variables, (n, m), over groups, (g, m), in their dtype.
+    def reduce_groups(self, values: Array, operation: np.ufunc = np.add) -> Array:
+        """Add values of variables, (n, …), over groups, (g, …), or reduce them by another operation; in their dtype.
 
-        If every variable is its own group, `values` itself is returned: do not write to the result.
+        Excluded variables count too. If every variable is its own group, `values` itself is returned: do not write to
+        the result.
         """
         if self.group_labels is None:
             return values
         order, starts = self._group_order
-        return np.add.reduceat(values[order], starts, axis=0)
-
-    def max_over_groups(self, values: Array) -> Array:
-        """Return the largest value of every group, (g,), for values of variables, (n,), in their dtype.
-
-        Excluded variables count too. If every variable is its own group, `values` itself is returned.
-        """
-        if self.group_labels is None:
-            return values
-        order, starts = self._group_order
-        return np.asarray(np.maximum.reduceat(values[order], starts))
+        return np.asarray(operation.reduceat(values[order], starts, axis=0))
 
     def mask_excluded(self, C: Array) -> Array:
         """Return C, (n, m), with zeros for excluded variables; C itself if there are none, so do not write to it."""
@@ -147,7 +138,7 @@ class SupportRules:
 
     def group_norms_sq(self, C: Array) -> Array:
         """Compute ‖c‖² of every group, (g, m), in the dtype of C; C must be masked by `mask_excluded` before."""
-        return self.sum_groups(C * C)
+        return self.reduce_groups(C * C)
 
     def broadcast_to_variables(self, values: Array) -> Array:
         """Return the values of groups, (g, m), at all of their variables, (n, m); perhaps `values` itself.
@@ -158,7 +149,7 @@ class SupportRules:
 
     def groups_hit(self, pattern: Array) -> Array:
         """Return the mask, (g, m), of the groups with a variable in a pattern, (n, m) of bool."""
-        return self.sum_groups(pattern.astype(np.intp)) > 0
+        return self.reduce_groups(pattern.astype(np.intp)) > 0
 
     def group_members(self, i: int) -> Array:
         """Return the increasing indices of the variables of the group of variable i, with i and excluded ones."""

@@ -14,7 +14,7 @@ default each to its own, and a group is in the support as a whole, apart from ex
                                  that a cost limit less ``required_cost`` is what the other groups may cost
 ``uniform_cost``                 the cost of every group if all are equal and positive, else 0.0
 ``mask_excluded(C)``             C, (n, r), with zeros for excluded variables
-``sum_groups(v)``                (g, r): sums over groups of values v of variables, (n, r)
+``reduce_groups(v)``             (g, r): sums over groups of values v of variables, (n, r)
 ``group_norms_sq(C)``            (g, r): sums of squares over groups
 ``broadcast_to_variables(v)``    (n, r): values v of groups, (g, r), at their variables, excluded ones too
 ================================ ====================================================================================
@@ -182,7 +182,7 @@ def _bound_swap_variances(S: Array, loadings: Array, swaps: Array, rules: Suppor
     pull = np.where(rules.excluded, 0, S @ left)
     own = np.sum(left * pull, axis=0)  # (|going|,)
     inside = rules.group_norms_sq(pull)  # (g, |going|)
-    joint = rules.sum_groups(pull * (np.where(labels[:, None] == labels, S, 0) @ pull))
+    joint = rules.reduce_groups(pull * (np.where(labels[:, None] == labels, S, 0) @ pull))
     q, b2, d = own[at], inside[swaps[:, 1], at], joint[swaps[:, 1], at]
     d = d / np.where(b2 > 0, b2, 1)
     return np.asarray((q + d) / 2 + np.sqrt(((q - d) / 2) ** 2 + b2))

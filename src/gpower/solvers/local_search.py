@@ -170,7 +170,7 @@ def _refit_ascent(problem: Problem, result: AscentResult) -> RefittedComponent:
     The problem has one unit of ℓ2 variance and either sign. The refit starts from the loadings of the ascent.
     """
     z = problem.compute_loadings(result.point)[:, 0]
-    loadings, variance = refit_unit(problem.operator, to_host(np.flatnonzero(z)), z)
+    loadings, variance = refit_unit(problem.operator, to_host(np.flatnonzero(z)))
     return RefittedComponent(loadings[:, None], variance * float(problem.mu[0]) ** 2, result)
 
 

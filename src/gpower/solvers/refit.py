@@ -16,7 +16,7 @@ where the matrix is, on the host or a device, in its dtype. W are sorted indices
   ``with_sign(other)``, the penalty `other` with this sign constraint. `FixedSupport` is the penalty of a pattern.
 - ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx]; ``normalize_columns(Z)`` has unit or
   zero columns. ``maximize`` runs an ascent, for which a `CorrelationStart`, C alone, is start enough.
-- ``compute_leading_components(operator, 1, idx, start)`` gives unit loadings, (|idx|, 1), and variances, (1,), both on
+- ``compute_leading_components(operator, 1, idx)`` gives unit loadings, (|idx|, 1), and variances, (1,), both on
   the host; ``embed_rows(Z, idx, n, like)`` puts rows into n rows of zeros, in the memory of `like`. `Scores` computes
   adjusted variances, (m,) on the host: what each component adds to those of larger variance; ``from_loadings`` takes Z
   where the matrix is. ``problem.feasible_set`` and ``problem.objective`` are what `maximize` needs to ascend.
@@ -46,17 +46,15 @@ REFIT_TOL = 1e-12
 LOADING_CHANGE_PER_TOL, MIN_LOADING_CHANGE_FACTOR = 1e-4, 16
 
 
-def refit_unit(operator: Operator, support: Array, start: Array | None = None) -> tuple[Array, float]:
+def refit_unit(operator: Operator, support: Array) -> tuple[Array, float]:
     """Return the loadings of largest variance on a support, (n,), and their variance [JNRS10, equation (28)].
 
-    Loadings near the result, `start` of shape (n,) in the memory of the matrix, save iterations. `support` are
-    increasing indices on the host; the loadings, of unit length and any sign, are in the memory of the matrix. They,
-    and the variance ‖A z‖₂², without a weight μ, are zero for an empty support.
+    `support` are increasing indices on the host; the loadings, of unit length and any sign, are in the memory of the
+    matrix. They, and the variance ‖A z‖₂², without a weight μ, are zero for an empty support.
     """
     if support.size == 0:
         return np.zeros_like(operator.column_norms), 0.0
-    support_start = None if start is None else to_host(take_rows(start, support))
-    loadings, variances = compute_leading_components(operator, 1, support, support_start)
+    loadings, variances = compute_leading_components(operator, 1, support)
     return embed_rows(loadings, support, operator.shape[1], operator.column_norms)[:, 0], float(variances[0])
 
 
@@ -177,7 +175,7 @@ def refit_loadings(
     if not powers:
         return normalize_columns(np.where(pattern, Z, 0))
     if problem.is_single_l2_unit and not problem.penalty.is_nonnegative:
-        z, _ = refit_unit(problem.operator, to_host(np.flatnonzero(pattern[:, 0])), Z[:, 0])
+        z, _ = refit_unit(problem.operator, to_host(np.flatnonzero(pattern[:, 0])))
         return z[:, None]
     refits = [refit_pattern(problem, pattern, point, power, tol, max_iter) for power in powers]
     if len(refits) == 1:

@@ -90,14 +90,6 @@ class ShiftedSums(NamedTuple):
     squares: Array
 
 
-class ColumnReread(NamedTuple):
-    """Columns that are read again because their sums lost digits."""
-
-    idx: Array | slice  # their indices; a slice stands for all columns
-    columns: OnePassMoments  # the container of these columns
-    read_share: float  # share of the matrix that is read for them
-
-
 class Container(ABC):
     """Storage of a data matrix, samples × variables, before centring and scaling; never written to.
 
@@ -398,8 +390,8 @@ class InMemoryMatrix(Container):
         """
 
     def head(self, n_rows: int) -> Array:
-        """Return the first rows, (min(n_rows, n_samples), n_features), dense; possibly a view of A."""
-        return type(self)(self.A[:n_rows]).to_dense()
+        """Return the first rows, (min(n_rows, n_samples), n_features), dense, in a new array."""
+        return self.get_rows(np.arange(min(n_rows, self.shape[0])))
 
     def locate_non_finite(self, allow_nan: bool = False, *, by_row: bool = True) -> tuple[int, int] | None:
         """Return row and column of the first entry that is not finite (with `allow_nan`, that is infinite), or None.
@@ -448,9 +440,13 @@ class OnePassMoments(Container):
         It is in the dtype of X. Samples of weight zero should not count.
         """
 
-    @abstractmethod
-    def select_reread(self, lost_columns: Array) -> ColumnReread:
-        """Return the columns to be read again: at least those of the mask `lost_columns`, (n_features,), increasing."""
+    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
+        """Return the columns to be read again, at least those of the mask `lost_columns`, (n_features,): here all.
+
+        They are given by their increasing indices, or a slice for all, and as a container, with the share of the matrix
+        that is read for them.
+        """
+        return slice(None), self, 1.0
 
     def weighted_sums(self, weight: Array | None) -> Array:
         """Compute the weighted sums of the columns, (n_features,), in float64; `weight` is None for ones."""

@@ -32,7 +32,6 @@ from gpower._utils.messages import format_param
 from gpower.io.stores.matrix_source import DataBlock
 from gpower.operators.storage.base import (
     ColumnMoments,
-    ColumnReread,
     InMemoryMatrix,
     NonFiniteEntry,
     OnePassMoments,
@@ -49,6 +48,7 @@ GRAM_MEMORY_DIVISOR = 8
 MEDIAN_SAMPLE_ROWS = 32
 
 R = TypeVar("R")
+A = TypeVar("A", Array, Array | None)
 #: A function of a block and of further arguments.
 BlockFunction = Callable[..., R]
 #: The further arguments for one block; None skips the block.
@@ -144,6 +144,16 @@ class BlockMatrix(OnePassMoments):
         """Return the slice of rows or columns of every block."""
         return [slice(int(lo), int(hi)) for lo, hi in zip(self.block_edges[:-1], self.block_edges[1:], strict=True)]
 
+    def split(self, values: A, axis: int) -> list[A]:
+        """Return the part of an array that belongs to each block; the array itself if blocks are along the other axis.
+
+        The first axis of `values`, on the host, corresponds to the rows (`axis` 0) or columns (1) of the matrix. None
+        stays None.
+        """
+        if values is None or axis != self.axis:
+            return [values] * self.n_blocks
+        return [values[part] for part in self.get_block_slices()]
+
     def repeat_arguments(self, *arguments: object) -> list[BlockArguments]:
         """Return a list that passes the arguments to every block."""
         return [arguments] * self.n_blocks
@@ -162,10 +172,10 @@ class BlockMatrix(OnePassMoments):
         `method` names the method of a block that multiplies it by Y or by its part of Y. Y, on the host in the dtype of
         X, has as many rows as X has rows or columns along the summed axis; so is the product.
         """
+        arguments = [(method, part) for part in self.split(Y, summed_axis)]
         if self.axis == summed_axis:
-            parts = [(method, Y[part]) for part in self.get_block_slices()]
-            return self.sum_blocks(compute_on_block, parts).astype(self.dtype)
-        return np.concatenate(self.map_blocks(compute_on_block, self.repeat_arguments(method, Y)))
+            return self.sum_blocks(compute_on_block, arguments).astype(self.dtype)
+        return np.concatenate(self.map_blocks(compute_on_block, arguments))
 
     def take(self, idx: Array) -> InMemoryMatrix:
         """Return the columns `idx`, in that order and possibly none, as a container in host memory, dense or CSC."""
@@ -239,7 +249,7 @@ class BlockMatrix(OnePassMoments):
         """
         if self.axis == 1:
             return self.take(np.arange(self.shape[1]) if idx is None else idx).gram(mean, weight)
-        return self.sum_blocks(compute_on_block, [("gram", mean, w, idx) for w in self._split_weights(weight)])
+        return self.sum_blocks(compute_on_block, [("gram", mean, w, idx) for w in self.split(weight, 0)])
 
     def shifted_sums_by_part(self, mean: Array | None, part: Array, n_parts: int) -> Array:
         """Compute the sum and the Gram matrix of x − mean over each part of the samples, (n_parts, 1 + n, n).
@@ -250,12 +260,8 @@ class BlockMatrix(OnePassMoments):
         if self.axis == 1:
             return super().shifted_sums_by_part(mean, part, n_parts)
         return self.sum_blocks(
-            InMemoryMatrix.shifted_sums_by_part, [(mean, part[rows], n_parts) for rows in self.get_block_slices()]
+            InMemoryMatrix.shifted_sums_by_part, [(mean, block_part, n_parts) for block_part in self.split(part, 0)]
         )
-
-    def _split_weights(self, weight: Array | None) -> list[Array | None]:
-        """Return the sample weights, (n_samples,) or None, of every block of rows."""
-        return [None if weight is None else weight[part] for part in self.get_block_slices()]
 
     def compute_moments(self, weight: Array | None, total_weight: float) -> ColumnMoments:
         """Compute column means, norms of the deviations from them, and passes; of columns in blocks, block by block.
@@ -273,10 +279,10 @@ class BlockMatrix(OnePassMoments):
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, each (n_features,) in float64, block by block."""
+        shifts, weights = self.split(shift, 1), self.split(weight, 0)
+        arguments = [("shifted_sums", each, w) for each, w in zip(shifts, weights, strict=True)]
         if self.axis == 0:
-            arguments = [("shifted_sums", shift, w) for w in self._split_weights(weight)]
             return ShiftedSums(*self.sum_blocks(compute_on_block, arguments))
-        arguments = [("shifted_sums", shift[part], weight) for part in self.get_block_slices()]
         return ShiftedSums(*np.concatenate(self.map_blocks(compute_on_block, arguments), axis=1))
 
     def estimate_column_centers(self, weight: Array | None) -> Array:
@@ -285,10 +291,6 @@ class BlockMatrix(OnePassMoments):
         if weight is not None:
             first = first[weight[: len(first)] > 0]
         return np.asarray(np.median(first, axis=0) if len(first) else np.zeros(self.shape[1])).astype(self.dtype)
-
-    def select_reread(self, lost_columns: Array) -> ColumnReread:
-        """Return the whole matrix: all columns are read again if any lost digits."""
-        return ColumnReread(slice(None), self, 1.0)
 
     def head(self, n_rows: int) -> Array:
         """Return the first rows, (min(n_rows, n_samples), n_features), dense."""

@@ -20,18 +20,17 @@ anything else; `is_device_array` and `is_device_sparse` say what is on a device;
 container of a matrix on the host. A container of a block, an `InMemoryMatrix`, has ``locate_non_finite()``, row and
 column of its first entry that is not finite, or None; ``subtract_offsets(shift)`` and ``to_backend(v)``.
 ``compute_on_block(container, method, *arguments)`` calls a method and returns its result on the host. `n_blocks`,
-`nbytes` and ``get_block_slices()`` of a `BlockMatrix` are the number of blocks, the bytes of all entries as a dense
-array, and the lines of each block.
+`nbytes` and ``split(v, 1)`` of a `BlockMatrix` are the number of blocks, the bytes of all entries as a dense array, and
+the part of v, one value for each column, of each block.
 
 ``open_source(path, key)`` is a store, or None if there is none: `working_dtype`, `axis`, `is_sparse`;
 ``compute_block_edges(bytes)``, the first line of each block and the end; ``get_block_shape(lo, hi)``; and
 ``read_source_block(source, lo, hi)``, lines lo to hi − 1. `get_current_client` is the client of a cluster or None, and
 ``get_workers(client)`` a dictionary by address of what the workers report. ``call_with_worker_timeout(client,
 function)`` returns the result of a function and raises ClusterError if there are no workers;
-``convert_cluster_errors(client)`` is a context that turns errors of a lost cluster into ClusterError;
-``check_python_versions(client)`` raises it if the workers have another Python. A `Delayed` is a lazy task, a `Future`
-one that a cluster computes. ``use_one_thread()`` is a context in which BLAS uses a single thread, and ``warn(message)``
-warns at the line of the user.
+``convert_cluster_errors(client)`` is a context that turns errors of a lost cluster into ClusterError. A
+`Delayed` is a lazy task, a `Future` one that a cluster computes. ``use_one_thread()`` is a context in which BLAS uses
+a single thread, and ``warn(message)`` warns at the line of the user.
 """
 
 from __future__ import annotations
@@ -65,7 +64,6 @@ from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R, compute_on_block
 from gpower.operators.storage.dask_client import (
     call_with_worker_timeout,
-    check_python_versions,
     convert_cluster_errors,
     get_current_client,
     get_workers,
@@ -200,7 +198,6 @@ class DaskMatrix(BlockMatrix):
         if self.client is None:
             return lazy
         with self._cancel_on_error():
-            check_python_versions(self.client)
             self._warn_if_memory_short()
             return list(self.client.compute(lazy, retries=2))
 
@@ -231,7 +228,7 @@ class DaskMatrix(BlockMatrix):
         """
         # Local copies, so that the function sent to the workers does not refer to this object.
         axis, dtype = self.axis, self.dtype
-        block_shifts = [shift if axis == 0 else shift[part] for part in self.get_block_slices()]
+        block_shifts = self.split(shift, 1)
 
         def subtract_shift(block: DataBlock, block_id: tuple[int, int] | None = None) -> DataBlock:
             if not block_id:

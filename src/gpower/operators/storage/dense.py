@@ -7,8 +7,7 @@ Arrays are NumPy arrays; the subclass `DeviceMatrix` has them on a device, all b
 
 Terms: the attribute `A` is the array X, and `has_double_sums` says that products with float32 data are summed in
 float64. ``add_in_float64(terms)`` adds arrays in their order, in float64, and returns a single one itself;
-``map_in_threads(function, items)`` yields the results in the order of the items. A `ColumnReread` has columns that are
-read again, as indices or a slice, their container, and their share of the matrix. `ShiftedSums` are Σw(x − shift) and
+``map_in_threads(function, items)`` yields the results in the order of the items. `ShiftedSums` are Σw(x − shift) and
 Σw(x − shift)², each (n_features,).
 """
 
@@ -19,8 +18,9 @@ from typing import Self
 import numpy as np
 
 from gpower._utils.arrays import Array, to_host
+from gpower._utils.forwarding import forward
 from gpower._utils.threads import map_in_threads
-from gpower.operators.storage.base import ColumnReread, InMemoryMatrix, OnePassMoments, ShiftedSums, add_in_float64
+from gpower.operators.storage.base import InMemoryMatrix, OnePassMoments, ShiftedSums, add_in_float64
 
 #: Number of entries of the tiles in which a matrix is summed: 2 MB of float64 stay in the processor's cache.
 SUM_TILE_ENTRIES = 1 << 18
@@ -124,10 +124,7 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
 
         return add_in_float64(compute_block(slice(start, start + step)) for start in range(0, max(A.shape[0], 1), step))
 
-    @property
-    def stored_values(self) -> Array:
-        """Return the array itself."""
-        return self.A
+    stored_values = forward("A", "Return the array itself.")
 
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
         """Return rows and columns of the entries that `entry_mask` marks, on the host."""
@@ -161,15 +158,15 @@ class DenseMatrix(InMemoryMatrix, OnePassMoments):
         a, b, c = (self.A[heaviest[i % p]] for i in range(3))
         return np.maximum(np.minimum(a, b), np.minimum(np.maximum(a, b), c))
 
-    def select_reread(self, lost_columns: Array) -> ColumnReread:
-        """Return the columns that lost digits, marked in a mask, (n_features,) of bool, in their order.
+    def select_reread(self, lost_columns: Array) -> tuple[Array | slice, OnePassMoments, float]:
+        """Return indices, container and share of the columns that lost digits, marked in a mask, (n_features,).
 
         If they are more than the share MAX_REREAD_COLUMN_SHARE, it is the whole matrix.
         """
         idx = np.flatnonzero(lost_columns)
         if idx.size > MAX_REREAD_COLUMN_SHARE * lost_columns.size:
-            return ColumnReread(slice(None), self, 1.0)
-        return ColumnReread(idx, self.take(idx), idx.size / lost_columns.size)
+            return super().select_reread(lost_columns)
+        return idx, self.take(idx), idx.size / lost_columns.size
 
     def shifted_sums(self, shift: Array, weight: Array | None) -> ShiftedSums:
         """Compute the weighted sums of x − shift and of its squares, with several threads if the matrix is large.

@@ -102,9 +102,7 @@ class DeviceSparseMatrix(SparseMatrix):
     is_on_device = True
     storage_description = "on a device"
 
-    def prepare(self, double_sums: bool) -> Self:
-        """Return the container with float64 sums on request if the data are float32."""
-        return InMemoryMatrix.prepare(self, double_sums)
+    prepare = InMemoryMatrix.prepare  # every entry is stored once
 
     def wrap_array(self, A: Array) -> DeviceMatrix:
         """Return the container of gathered columns, an array (n_samples, m) on the device."""
@@ -157,10 +155,6 @@ class DeviceSparseMatrix(SparseMatrix):
             parts.append((part.data[kept], columns[kept], np.searchsorted(kept, part.indptr[1:])))
         return type(self)(_join_rows(self.A, parts, len(idx)), self.has_double_sums)
 
-    def head(self, n_rows: int) -> Array:
-        """Return the first rows, (min(n_rows, n_samples), n_features), as a new dense array on the device."""
-        return self.get_rows(np.arange(min(n_rows, self.shape[0])))
-
     def select_rows(self, idx: Array) -> Self:
         """Return a copy of the rows `idx`, indices on the host, in that order, as CSR on the device."""
         A, rows = self.A, self.to_backend(idx)
@@ -205,12 +199,6 @@ class DeviceSparseMatrix(SparseMatrix):
             self.wrap_array(columns._scatter_rows(rows)).gram(mean, None if weight is None else weight[rows])
             for rows in blocks
         ).astype(np.float64, copy=False)
-
-    @property
-    def stored_values(self) -> Array:
-        """Return the stored entries, on the device."""
-        values: Array = self.A.data
-        return values
 
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
         """Return rows and columns of the stored entries that `entry_mask`, (nnz,), marks, on the host."""

@@ -26,6 +26,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from gpower._utils.arrays import Array
+from gpower._utils.forwarding import forward
 from gpower._utils.sparse_parts import split_lines, view_lines
 from gpower._utils.threads import map_in_threads
 from gpower.io.stores.matrix_source import DataBlock, ScipySparse, sum_duplicate_entries
@@ -203,10 +204,7 @@ class SparseMatrix(InMemoryMatrix):
             for rows, B in zip(blocks, dense_blocks, strict=True):
                 S += DenseMatrix(B, self.has_double_sums).gram(mean, None if weight is None else weight[rows])
 
-    @property
-    def stored_values(self) -> Array:
-        """Return the stored entries."""
-        return np.asarray(self.A.data)
+    stored_values = forward("A.data", "Return the stored entries.")
 
     def locate_entries(self, entry_mask: Array) -> tuple[Array, Array]:
         """Return rows and columns of the stored entries that `entry_mask`, (nnz,), marks."""
