@@ -46,6 +46,7 @@ def folder(tmp_path_factory):
         ("words.csv", "a,b,c\n"),
         ("dear.csv", f"{NAMES[0]},dear\n"),
         ("other.csv", "gene,group\nZZ,a\n"),
+        ("short.csv", "gene,grp,s1,s2,s3\na,x,1,2,3\nb\nc,y,3,5,4\n"),
     ):
         (folder / name).write_text(text)
     (folder / "loop.npz").symlink_to(folder / "loop.npz")
@@ -87,7 +88,11 @@ def folder(tmp_path_factory):
         ("fit x.csv -k auto --folds 100", ["cv=100: between 2 and n_samples=60 folds"]),
         ("fit x.csv -k 3 --grid 2,3 --rule best", ["--grid, --rule would have no effect: add -k auto"]),
         ("fit x.csv --groups other.csv", ["x.csv, other.csv: ", "groups names 'ZZ', but no variable"]),
-        ("fit x.csv --groups nowhere.csv", ["--groups nowhere.csv: there is no such file, and DATA is no .h5ad"]),
+        ("fit x.csv --groups nowhere.csv", ["--groups nowhere.csv: there is no such file. A column of DATA can hold"]),
+        (
+            "fit short.csv --transpose --groups grp -k 1",
+            ["short.csv: ", "row 2 below the header has 1 cell(s), and none in"],
+        ),
         (
             "fit x.csv --groups words.csv",
             ["words.csv", "a line for each variable is needed: its name and the value, or"],

@@ -64,6 +64,13 @@ class TestRules:
         write_gmt(tmp_path / "sets.gmt", {"set0": ["nothing"]})
         assert_refused(gpower("fit", data, *flags), "none of its genes is a variable of the table, whose first is")
 
+    def test_groups_of_a_column(self, gpower, tmp_path, grouped):
+        rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
+        rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
+        file = write(tmp_path / "genes.csv", rows)
+        found = read_components(gpower, file, "--transpose", "-m", 2, "-k", 2, "--groups", "set")
+        np.testing.assert_allclose(found, grouped, atol=1e-10)
+
     def test_groups_of_cells(self, gpower, tmp_path, grouped):
         anndata, pandas = pytest.importorskip("anndata"), pytest.importorskip("pandas")
         kinds = pandas.DataFrame({"set": pandas.Categorical(LABELS)}, index=NAMES)

@@ -85,7 +85,7 @@ FLAG_HELP = {
     "platform": "Table of the platform of a GEO series, which maps probes to genes.",
     "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
     "groups": "Groups of variables that are used as a whole or not at all: a FILE with a variable and its group on "
-    "each line, a .gmt of gene sets, or a COLUMN of .var of an .h5ad.",
+    "each line, a .gmt of gene sets, a COLUMN of DATA whose rows are variables (with --transpose), or of an .h5ad.",
     "include": "Variables that must be used: names or column numbers, for all components or, as in a,b;c, for each.",
     "exclude": "Variables that must not be used, in the form of --include.",
     "penalty_weights": "FILE with a variable and its weight on each line: its cost for --budget, or its factor for "

@@ -84,7 +84,7 @@ def load_table(path: Path, reading: OptionValues, options: OptionValues, sink: O
     from gpower.io.stores.open import should_read_in_blocks
 
     infer_n_components(options)
-    read_groups_column(options, path)
+    read_groups_column(options, reading, path)
     with sink.show_progress(f"reading {path.name}"):
         if should_read_in_blocks(path, options.get("memory_limit")) and options.get("covariance") is None:
             loaded = _open_store_table(path, reading)

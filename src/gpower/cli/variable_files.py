@@ -6,16 +6,23 @@ from pathlib import Path
 from gpower.cli.shared_flags import OptionValues
 
 
-def read_groups_column(options: OptionValues, data: Path) -> None:
-    """Replace a --groups that names a column of .var of DATA, not a file, by the labels in it."""
+def read_groups_column(options: OptionValues, reading: OptionValues, data: Path) -> None:
+    """Replace a --groups that names a column of DATA, not a file, by the labels in it, and drop that column."""
     name = options.get("groups")
     if not isinstance(name, str) or Path(name).exists():
         return
     from gpower.io.stores.open import read_annotation_column, should_read_in_blocks
 
-    if data.suffix.lower() != ".h5ad" or not should_read_in_blocks(data):
-        raise ValueError(f"--groups {name}: there is no such file, and DATA is no .h5ad with such a column in .var.")
-    options["groups"] = read_annotation_column(data, "var", name)
+    if data.suffix.lower() == ".h5ad" and should_read_in_blocks(data):
+        options["groups"] = read_annotation_column(data, "var", name)
+    elif reading["transpose"]:
+        options["groups"] = _read_text_column(data, name)
+        reading["drop"] = [*(reading["drop"] or ()), name]
+    else:
+        raise ValueError(
+            f"--groups {name}: there is no such file. A column of DATA can hold the groups where variables are rows, "
+            "with --transpose, or in .var of an .h5ad."
+        )
 
 
 def resolve_variable_options(options: OptionValues, feature_names: Sequence[str]) -> None:
@@ -78,3 +85,18 @@ def _read_gmt_groups(path: Path, feature_names: Sequence[str]) -> dict[str, str]
     if not groups:
         raise TableError(path, f"none of its genes is a variable of the table, whose first is {feature_names[0]!r}")
     return groups
+
+
+def _read_text_column(path: Path, name: str) -> list[str]:
+    """Return the column of a text table with a heading."""
+    from gpower.datasets import TableError
+    from gpower.io.tables.delimited import read_text_cells
+
+    header, *rows = read_text_cells(path)
+    if name not in header:
+        raise TableError(path, f"there is no column {name!r}, nor a file of that name, for --groups")
+    column = header.index(name)
+    for number, row in enumerate(rows, 1):
+        if len(row) <= column:
+            raise TableError(path, f"row {number} below the header has {len(row)} cell(s), and none in {name!r}")
+    return [row[column] for row in rows]
