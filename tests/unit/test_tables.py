@@ -196,14 +196,10 @@ class TestTextErrors:
         with pytest.raises(TableError, match=rf"line 4, column 'b' {message} where a number belongs.*'b'"):
             read_table(path, complete=True)
 
-    @pytest.mark.parametrize("min_arrow_bytes", [1, 1 << 24])
-    def test_all_columns_with_cells_that_are_no_numbers_are_named_at_once(self, write, monkeypatch, min_arrow_bytes):
-        monkeypatch.setattr("gpower.io.tables.arrow_csv.MIN_ARROW_BYTES", min_arrow_bytes)
+    def test_all_columns_with_cells_that_are_no_numbers_are_named_at_once(self, write):
         rows = ["s1,1,n.d.,3", "s2,,2,<0.1", "s3,1,,3", "s4,2,n.d.,<0.2", "s5,1,2,3"]
-        path, remedy = (
-            write("t.csv", "\n".join(["id,a,b,c", *rows])),
-            "write NA for text that stands for a missing value",
-        )
+        path = write("t.csv", "\n".join(["id,a,b,c", *rows]))
+        remedy = "write NA for text that stands for a missing value"
         listed = r"'a' \(1 empty\), 'b' \(3, such as 'n.d.'\), 'c' \(2, such as '<0.1'\)"
         drop = r"leave them out with drop=\['a', 'b', 'c'\]"
         message = (
