@@ -83,15 +83,23 @@ class TestMatrixMarket:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (HEADER + b"3 3 1\n1 1 \x00\n", r"line 3 is not an entry: '1 1 \\x00'"),
-            (HEADER + b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is not an entry"),
+            (HEADER + b"3 3 1\n1 1 \x00\n", r"could not convert string '\\x00' to float64 at row 0, column 3"),
+            (HEADER + b"3 3 2\n1 1 1\n2 2 1.5E\n", "could not convert string '1.5E' to float64 at row 1, column 3"),
             (HEADER + b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
-            (HEADER + b"0 3 0\n", "line 2 is not the size of a matrix: '0 3 0'"),
-            (HEADER + b"3 3\n1 1 1\n", "line 2 is not the size of a matrix"),
-            (HEADER + b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
-            (HEADER + b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
-            (HEADER, "line 2 is not the size"),
-            (b"%%MatrixMarket matrix array real general\n0 3\n", "line 2 is not the size"),
+            (HEADER + b"0 3 0\n", "'0 3 0' is not the size of a general matrix"),
+            (HEADER + b"3 3\n1 1 1\n", "'3 3' is not the size of a general matrix"),
+            (
+                HEADER + b"3 3 1\n99999999999999999999 1 1\n",
+                "could not convert string '99999999999999999999' to int32 at row 0",
+            ),
+            (HEADER + b"3 3 1\n4 1 1\n", "axis 0 index 3 exceeds matrix dimension 3"),
+            (HEADER + b"3 3 1\n0 1 1\n", "negative axis 0 index: -1"),
+            (HEADER + b"3 3 2\n1 1 1\n2 2\n", "the dtype passed requires 3 columns but 2 were found at row 2"),
+            (HEADER.replace(b"general", b"symmetric") + b"2 3 0\n", "'2 3 0' is not the size of a symmetric matrix"),
+            (HEADER, "'' is not the size"),
+            (b"%%MatrixMarket matrix array real general\n0 3\n", "'0 3' is not the size"),
+            (b"%%MatrixMarket vector\n1 1\n1\n", "its first line is not %%MatrixMarket matrix, a format"),
+            (HEADER.replace(b"real", b"complex"), "its first line is not .* a field of real numbers"),
         ],
     )
     def test_malformed_lines_are_named(self, write, content, message):
@@ -101,15 +109,17 @@ class TestMatrixMarket:
 
     @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
     @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
-    def test_whole_files_of_all_kinds_are_read(self, tmp_path, field, symmetry):
+    @pytest.mark.parametrize("is_dense", [False, True])
+    def test_whole_files_of_all_kinds_are_read_as_by_scipy(self, tmp_path, field, symmetry, is_dense):
         A = sp.csr_array(np.array([[0.0, 2, 0], [0, 0, 3], [1, 0, 0]]))
         A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T}[symmetry]
-        if field == "pattern" and symmetry == "skew-symmetric":
+        if field == "pattern" and (is_dense or symmetry == "skew-symmetric"):
             return  # no such kind
         path = tmp_path / "x.mtx"
-        scipy.io.mmwrite(path, A, field=field, symmetry=symmetry, comment="made up\n\nby hand")
-        expected = (A != 0).toarray() if field == "pattern" else A.toarray()
-        np.testing.assert_array_equal(read_table(path).X.toarray(), expected)
+        matrix = A.toarray() if is_dense else A
+        scipy.io.mmwrite(path, matrix, field=field, symmetry=symmetry, comment="made up\n\nby hand")
+        X, expected = read_table(path).X, scipy.io.mmread(path, spmatrix=False)
+        np.testing.assert_array_equal(X if is_dense else X.toarray(), expected if is_dense else expected.toarray())
 
 
 class TestSparseArchives:
@@ -370,20 +380,6 @@ class TestOurOwn:
 def test_an_archive_is_its_arrays(tmp_path):
     np.savez(tmp_path / "x.npz", a=X, b=np.asfortranarray(X), c=np.array(["é", "b"]), d=np.float64(2), e=X[:0])
     np.testing.assert_equal(read_npz(tmp_path / "x.npz"), dict(np.load(tmp_path / "x.npz")))
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("%%MatrixMarket vector\n1 1\n1\n", "its first line is not %%MatrixMarket matrix, a format"),
-        ("%%MatrixMarket matrix array real general\n1 1\n" + 300 * "1", "a line is too long"),
-    ],
-)
-def test_matrix_market_files_of_unknown_form_are_refused(content, message, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.io.tables.matrix_market._CHUNK_BYTES", 64)  # longest line that is read
-    (tmp_path / "x.mtx").write_text(content)
-    with pytest.raises(TableError, match=f"x.mtx.*{message}"):
-        read_table(tmp_path / "x.mtx")
 
 
 @pytest.mark.parametrize("change", [-8, 8])
