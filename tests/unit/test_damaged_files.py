@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from contextlib import suppress
+from functools import partial
 
 import h5py
 import numpy as np
@@ -15,6 +16,7 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 import zarr
+from tests.tables import dump
 
 from gpower import GPower, GPowerCV, Solver, SparsityPath, sparsity_path
 from gpower._utils.memory import get_free_memory
@@ -32,29 +34,14 @@ X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
 
 
-def members(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def pack(path, content):
+def damage(path, name, value):
+    """Replace an array of an archive by a value, or by that of a function of the array; leave it out if it is None."""
+    arrays = dict(np.load(path))
+    arrays[name] = value(arrays[name]) if callable(value) else value
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-
-
-def npy_bytes(array):
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
-
-
-def damage(path, **arrays):
-    """Replace arrays of an archive; those that are None are left out."""
-    content = members(path) | {
-        f"{name}.npy": array if array is None else npy_bytes(array) for name, array in arrays.items()
-    }
-    pack(path, {name: data for name, data in content.items() if data is not None})
+        for member, array in arrays.items():
+            if array is not None:
+                archive.writestr(f"{member}.npy", dump(np.save, array))
 
 
 def header_of(shape, descr="<f8"):
@@ -122,23 +109,28 @@ class TestMatrixMarket:
         np.testing.assert_array_equal(X if is_dense else X.toarray(), expected if is_dense else expected.toarray())
 
 
-class TestSparseArchives:
-    @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
-    @pytest.mark.parametrize("index", [10**6, -1])
-    def test_an_index_out_of_range_is_refused(self, tmp_path, kind, index):
-        path = tmp_path / "x.npz"
-        sp.save_npz(path, COUNTS.asformat(kind))
-        name = "row" if kind == "coo" else "indices"
-        damage(path, **{name: np.where(np.arange(len(np.load(path)[name])) == 0, index, np.load(path)[name])})
-        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
-            read_table(path)
+def replace_first(index):
+    """Return a function that replaces the first entry of an array."""
+    return lambda array: np.append(index, array[1:])
 
-    def test_pointers_beyond_the_entries_are_refused(self, tmp_path):
-        path = tmp_path / "x.npz"
-        sp.save_npz(path, COUNTS)
-        damage(path, indptr=np.full(13, 10**6))
-        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix"):
-            read_table(path)
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        *(
+            (kind, "row" if kind == "coo" else "indices", replace_first(index))
+            for kind in ("csr", "csc", "bsr", "coo")
+            for index in (10**6, -1)
+        ),
+        ("csr", "indptr", np.full(13, 10**6)),  # beyond the entries
+    ],
+)
+def test_a_sparse_archive_with_an_index_out_of_range_is_refused(tmp_path, kind, name, value):
+    path = tmp_path / "x.npz"
+    sp.save_npz(path, COUNTS.asformat(kind))
+    damage(path, name, value)
+    with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
+        read_table(path)
 
 
 class TestNumPy:
@@ -289,92 +281,70 @@ class TestStores:
             GPower(1).fit(tmp_path / "x.h5")
 
 
-class TestOurOwn:
-    @pytest.fixture
-    def model(self, tmp_path):
-        GPower(2, cardinality=3).fit(X).save(tmp_path / "model.npz")
-        return tmp_path / "model.npz"
+def edit_header(**changes):
+    """Return a function that changes fields of the header of a model."""
+    return lambda header: np.frombuffer(json.dumps(json.loads(header.tobytes()) | changes).encode(), np.uint8)
 
-    @pytest.mark.parametrize("name", ["__init__", "transform", "__dict__", "_restore", "fit", "components_:x"])
-    def test_an_archive_that_would_overwrite_an_attribute_is_refused(self, model, name):
-        damage(model, **{name: np.zeros(6)})
-        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
-            GPower.load(model)
 
-    @pytest.mark.parametrize(
-        "name", ["components_", "mean_", "scale_", "n_features_in_", "cardinality_", "n_samples_", "overlap_"]
-    )
-    @pytest.mark.parametrize("other", [np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None], ids=str)
-    def test_shapes_and_kinds_are_checked(self, model, name, other):
-        damage(model, **{name: other})
-        with pytest.raises(ModelFileError, match=rf"is damaged: .*{name}"):
-            GPower.load(model)
+def resume(path, **options):
+    return GPower(2, cardinality=3, checkpoint=path, **options).fit(X)
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"params": {"self": 1}}, {"params": [1]}, {"params": {"no_such": 1}}, {"version": "1"}, {"version": None}],
-        ids=str,
-    )
-    def test_headers_are_checked(self, model, change):
-        header = json.loads(np.load(model)["header"].tobytes()) | change
-        damage(model, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
-        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
-            GPower.load(model)
 
-    def test_a_deeply_nested_header_is_refused(self, model):
-        damage(model, header=np.frombuffer(b"[" * 200_000, np.uint8))
-        with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
-            GPower.load(model)
+#: How each file of ours is written and read.
+OUR_FILES = {
+    "model.npz": (lambda path: GPower(2, cardinality=3).fit(X).save(path), GPower.load),
+    "cv.npz": (lambda path: GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path), GPowerCV.load),
+    "path.npz": (sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save, SparsityPath.load),
+    "fit.npz": (resume, partial(resume, resume=True)),
+}
 
-    @pytest.mark.parametrize("name", ["header", "gamma_", "converged_", "notes_"])
-    def test_whatever_is_missing_is_named(self, model, name):
-        damage(model, **{name: None})
-        with pytest.raises(ModelFileError, match=rf"model\.npz' is .*it has no {name}"):
-            GPower.load(model)
 
-    def test_a_cross_validated_model_without_its_choice(self, tmp_path):
-        path = tmp_path / "cv.npz"
-        GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path)
-        damage(path, **{name: None for name in np.load(path) if name.startswith("best_params_")})
-        with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it has no best_params_:"):
-            GPowerCV.load(path)
-
-    @pytest.mark.parametrize(
-        ("name", "other"),
-        [
-            ("indices", np.full(10, 99)),
-            ("indptr", np.arange(4) * 50),
-            ("grid", np.ones(7)),
-            ("variance", np.ones((3, 3))),
-            ("fitted:gamma_", np.ones(1)),
-            ("fitted:score_covariance_", np.float64(0.5)),
-            ("common:mean_", np.ones(2)),
-        ],
-    )
-    def test_paths_are_checked(self, tmp_path, name, other):
-        path = tmp_path / "path.npz"
-        sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save(path)
-        damage(path, **{name: other})
-        with pytest.raises(ModelFileError, match=r"path\.npz' is damaged"):
-            SparsityPath.load(path)
-
-    @pytest.mark.parametrize(
-        ("name", "other"),
-        [
-            ("0:Z", np.ones((3, 1))),
-            ("0:Z", np.full((X.shape[1], 1), np.nan)),
-            ("1:Z", np.full((X.shape[1], 1), 7.0)),
-            ("generator", np.ones(5)),
-            ("1:gamma", None),
-            ("mean", np.ones(2)),
-        ],
-    )
-    def test_checkpoints_are_checked(self, tmp_path, name, other):
-        path = tmp_path / "fit.npz"
-        GPower(2, cardinality=3, checkpoint=path).fit(X)
-        damage(path, **{name: other})
-        with pytest.raises(ModelFileError, match=r"fit\.npz' is damaged"):
-            GPower(2, cardinality=3, checkpoint=path, resume=True).fit(X)
+@pytest.mark.parametrize(
+    ("file", "name", "value", "message"),
+    [
+        *(
+            ("model.npz", name, np.zeros(6), "damaged")  # it would overwrite an attribute
+            for name in ("__init__", "transform", "__dict__", "_restore", "fit", "components_:x")
+        ),
+        *(
+            ("model.npz", name, value, f"damaged: .*{name}")
+            for name in ("components_", "mean_", "scale_", "n_features_in_", "cardinality_", "n_samples_", "overlap_")
+            for value in (np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None)
+        ),
+        *(
+            ("model.npz", "header", edit_header(**change), "damaged")
+            for change in (
+                {"params": {"self": 1}},
+                {"params": [1]},
+                {"params": {"no_such": 1}},
+                {"version": "1"},
+                {"version": None},
+            )
+        ),
+        ("model.npz", "header", np.frombuffer(b"[" * 200_000, np.uint8), "truncated or not a gpower model"),
+        *(("model.npz", name, None, f"it has no {name}") for name in ("header", "gamma_", "converged_", "notes_")),
+        ("cv.npz", "best_params_:cardinality", None, "damaged: it has no best_params_:"),
+        ("path.npz", "indices", np.full(10, 99), "damaged"),
+        ("path.npz", "indptr", np.arange(4) * 50, "damaged"),
+        ("path.npz", "grid", np.ones(7), "damaged"),
+        ("path.npz", "variance", np.ones((3, 3)), "damaged"),
+        ("path.npz", "fitted:gamma_", np.ones(1), "damaged"),
+        ("path.npz", "fitted:score_covariance_", np.float64(0.5), "damaged"),
+        ("path.npz", "common:mean_", np.ones(2), "damaged"),
+        ("fit.npz", "0:Z", np.ones((3, 1)), "damaged"),
+        ("fit.npz", "0:Z", np.full((X.shape[1], 1), np.nan), "damaged"),
+        ("fit.npz", "1:Z", np.full((X.shape[1], 1), 7.0), "damaged"),
+        ("fit.npz", "generator", np.ones(5), "damaged"),
+        ("fit.npz", "1:gamma", None, "damaged"),
+        ("fit.npz", "mean", np.ones(2), "damaged"),
+    ],
+)
+def test_damaged_files_of_ours_are_refused(tmp_path, file, name, value, message):
+    write, read = OUR_FILES[file]
+    write(tmp_path / file)
+    damage(tmp_path / file, name, value)
+    with pytest.raises(ModelFileError, match=rf"{file}' is .*{message}"):
+        read(tmp_path / file)
 
 
 def test_an_archive_is_its_arrays(tmp_path):
@@ -384,8 +354,9 @@ def test_an_archive_is_its_arrays(tmp_path):
 
 @pytest.mark.parametrize("change", [-8, 8])
 def test_an_array_whose_length_differs_from_its_header_is_refused(change, tmp_path):
-    content = npy_bytes(X)
-    pack(tmp_path / "x.npz", {"X.npy": content[:change] if change < 0 else content + bytes(change)})
+    content = dump(np.save, X)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("X.npy", content[:change] if change < 0 else content + bytes(change))
     with pytest.raises(StoreError, match=r"x.npz: this is not a whole .npz archive of numbers"):
         read_npz(tmp_path / "x.npz")
 
@@ -487,7 +458,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
     def test_the_free_memory_is_compared_too(self, tmp_path, monkeypatch):
         self.write_npz(tmp_path / "x.npz")
-        damage(tmp_path / "x.npz", shape=np.array([2, 10_000_000]))
+        damage(tmp_path / "x.npz", "shape", np.array([2, 10_000_000]))
         monkeypatch.setattr("gpower.io.stores.matrix_source._MAX_EXPANSION", 1e12)
         assert read_table(tmp_path / "x.npz").X.nnz == 2
         monkeypatch.setattr("gpower.io.stores.matrix_source.get_free_memory", lambda: 10**9)
