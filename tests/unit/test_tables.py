@@ -247,6 +247,7 @@ CELL_ERRORS = [
     ('a,b\n"1,5",2\n', r"holds '1,5' where a number belongs; write decimals with a point"),
     ("a\tb\n1,234\t5\n2,345\t6\n", "'1,234' where a number belongs"),
     ("a;b\n1,5;2.5\n", "line 2: '1,5' has a decimal comma and '2.5' a point"),
+    ("a;b\n" + 300 * "1,5;2\n" + "1;2.5\n", "line 302: '1,5' has a decimal comma and '2.5' a point"),
     *(
         (f"a,b,c\n{cell},1,2\n{cell},3,1\n{cell},2,5\n", "line 2, column 'a' holds .* plain numbers, such as 1234.5")
         for cell in ('"1,234.5"', "1 234.5", "1'234.5")
