@@ -148,6 +148,7 @@ class TestNumPyReader:
         [
             ('id;a;b\n"x,1";1,5;2\ny;3;4\n', ("x,1", "y")),
             ('id;a;b\n"x;;z";1,5;\ny;3;4\n', ("x;;z", "y")),
+            ("id;a;b\nx;1,5;2\n;;\ny;3;4\n", ("x", "y")),
             ("a;id;b\n1,5;NA;\n3;y;4\n", ("NA", "y")),
             ("id;a;b\nx.1;1,5;2\n;;\ny;3;4\n", ("x.1", "y")),
         ],

@@ -172,6 +172,7 @@ def test_a_table_in_many_formats(write, name, content, options, features, sample
         ("a\tb\n1,234\t5\n2,345\t6\n", {"decimal": ","}, ("a", "b"), [[1.234, 5], [2.345, 6]]),
         ('a,b\n"1,5",2\n', {"decimal": ","}, ("a", "b"), [[1.5, 2]]),
         ("a,b\n1, \nNA,4\n", {}, ("a", "b"), [[1, np.nan], [np.nan, 4]]),
+        ("1  NA\n3  4\n", {"sep": "space"}, None, [[1, np.nan], [3, 4]]),
     ],
 )
 def test_headings_missing_cells_and_decimals_of_text(write, content, options, features, numbers):
@@ -282,6 +283,8 @@ OPTION_ERRORS = [
     ({"drop_rows": ["nobody"]}, CSV, r"drop_rows=\['nobody'\] matches no name or position of a row"),
     *(({name: value}, CSV, name) for name, value in (("sep", "::"), ("decimal", ";"), ("skip", -1))),
     ({"skip": 2}, f"Made in May, by hand\n2,4\n\n{CSV.replace('4', 'x')}", "line 6, column 'a' holds 'x'"),
+    ({"sep": "space"}, "c d a x\n4  1 2.5\n", "line 2 has 3 cells where 4 are expected"),
+    ({"decimal": ","}, "1\n1,5\n", "line 2 has 2 cells where 1 are expected"),
     ({"key": "X"}, CSV, r"key=.* has no meaning for a \.csv file"),
     *(
         ({"complete": True}, f"id,a,b\n\ns1,1,2\ns2,3,{cell}\n", f"line 4, column 'b' {problem} where a number .*'b'")
