@@ -86,6 +86,7 @@ def shorten_id(value):
         ),
         ("t.csv", f"# {HEADED}", {"header": False}, None, None),  # a comment
         ("t.csv", f"Made in May, by hand\n2,4\n\n{CSV}", {"skip": 2}, FEATURES, SAMPLES),
+        ("t.csv", f"7,8,9\n{PLAIN}", {"skip": 1}, None, None),
         *(
             ("t.csv", "a,b,who,c\n1,2.5,s1,-3\n4,5,s2,6e-3\n", {"index_col": column}, FEATURES, SAMPLES)
             for column in (2, "who")
