@@ -506,14 +506,23 @@ class TestCache:
         for key, A in (("a", X), ("b", X[:, ::-1])):
             np.testing.assert_array_equal(cache_store(path, tmp_path / "cache", key).read_slice(0, P), A)
 
-    @pytest.mark.parametrize("damage", [lambda copy: os.truncate(copy, 5000), os.unlink], ids=["truncate", "remove"])
-    def test_an_incomplete_copy_is_named(self, tmp_path, damage):
-        store, _ = make_counting_store(X)
+    @pytest.mark.parametrize("damage", ["flip", "truncate", "remove", "forget"])
+    def test_a_damaged_copy_is_written_again(self, tmp_path, damage):
+        store, calls = make_counting_store(X)
         cache_store(store, tmp_path)
         (copy,) = tmp_path.glob("*/X.npy")
-        damage(copy)
-        with pytest.raises(StoreError, match=r"X\.npy: this is not a whole \.npy file"):
-            cache_store(store, tmp_path)
+        content = bytearray(copy.read_bytes())
+        content[-1] ^= 1
+        if damage == "remove":
+            copy.unlink()
+        elif damage == "forget":
+            (copy.parent / "checksums.json").unlink()
+        else:
+            copy.write_bytes(content if damage == "flip" else content[: len(content) // 2])
+        calls.clear()
+        np.testing.assert_array_equal(cache_store(store, tmp_path).read_slice(0, P), X)
+        assert (0, P) in calls
+        assert [path.name for path in tmp_path.iterdir()] == [copy.parent.name]
 
     def test_two_fits_that_write_the_same_copy_at_once(self, tmp_path):
         barrier = threading.Barrier(2)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import tempfile
+import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -29,6 +32,8 @@ __all__ = ["cache_store"]
 
 #: Rows (or columns) at the beginning and at the end whose numbers enter the fingerprint of a store.
 N_FINGERPRINT_LINES = 16
+#: File of a copy with the checksums of the others.
+_CHECKSUM_FILE = "checksums.json"
 
 
 def cache_store(X: object, folder: str | os.PathLike[str], key: str | None = None) -> MatrixSource:
@@ -36,7 +41,8 @@ def cache_store(X: object, folder: str | os.PathLike[str], key: str | None = Non
 
     A fit reads its matrix about ten times per component; if blocks are compressed, decoding them takes most of that
     time. A copy is written completely or not at all, and belongs to one state of one store: a store that has changed is
-    decoded again, into another subfolder. Delete the folder when you no longer need it, or if a copy in it was damaged.
+    decoded again, into another subfolder. The checksums of a copy are compared when it is opened, and a damaged copy is
+    written again. Delete the folder when you no longer need it.
 
     Parameters
     ----------
@@ -76,6 +82,8 @@ def cache_store(X: object, folder: str | os.PathLike[str], key: str | None = Non
         return source
     stem = Path(source.storage_path).name.replace(".", "-") or "matrix"  # so that users recognise the store
     cache_folder = Path(folder) / f"{stem}-{_compute_store_fingerprint(source)[:20]}"
+    if cache_folder.exists() and not _is_undamaged(cache_folder):
+        _remove_cache_folder(cache_folder)
     if not cache_folder.exists():
         _write_cache_folder(source, cache_folder)
     return replace(_open_cache_folder(source, cache_folder), feature_names=source.feature_names, notes=source.notes)
@@ -115,12 +123,40 @@ def _write_cache_folder(source: MatrixSource, cache_folder: Path) -> None:
     temp_folder = Path(tempfile.mkdtemp(dir=cache_folder.parent, prefix=f".{cache_folder.name}."))
     try:
         (_write_sparse_cache if source.is_sparse else _write_dense_cache)(source, temp_folder)
+        checksums = {file.name: _compute_checksum(file) for file in temp_folder.iterdir()}
+        (temp_folder / _CHECKSUM_FILE).write_text(json.dumps(checksums))
         os.chmod(temp_folder, 0o755)
         temp_folder.rename(cache_folder)
     except BaseException:
         shutil.rmtree(temp_folder, ignore_errors=True)
         if not cache_folder.exists():  # if it exists, another process has written it
             raise
+
+
+def _is_undamaged(cache_folder: Path) -> bool:
+    """Return whether the files of a copy are those that were written, by their checksums; it reads all of them."""
+    try:
+        checksums = json.loads((cache_folder / _CHECKSUM_FILE).read_bytes())
+        return bool(checksums) and all(_compute_checksum(cache_folder / name) == checksums[name] for name in checksums)
+    except (OSError, ValueError, TypeError):
+        return False
+
+
+def _compute_checksum(file: Path) -> int:
+    """Return the CRC of a file."""
+    checksum = 0
+    with file.open("rb") as content:
+        while chunk := content.read(MAX_BLOCK_BYTES):
+            checksum = zlib.crc32(chunk, checksum)
+    return checksum
+
+
+def _remove_cache_folder(cache_folder: Path) -> None:
+    """Remove a damaged copy: rename it first, so that no other process opens half of it."""
+    discarded = Path(tempfile.mkdtemp(dir=cache_folder.parent, prefix=f".{cache_folder.name}."))
+    with suppress(FileNotFoundError):  # another process has removed it
+        cache_folder.rename(discarded / "damaged")
+    shutil.rmtree(discarded, ignore_errors=True)
 
 
 def _iterate_source_blocks(source: MatrixSource) -> Iterator[DataBlock]:
