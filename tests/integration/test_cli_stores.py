@@ -97,6 +97,20 @@ def test_one_of_several_arrays(gpower, tmp_path):
     assert read_components(gpower, hdf5(tmp_path), "--key", "half", "-k", 6).shape == (2, N // 2)
 
 
+def test_a_virtual_dataset(gpower, tmp_path):
+    h5py = pytest.importorskip("h5py")
+    layout = h5py.VirtualLayout(X.shape, X.dtype)
+    layout[:] = h5py.VirtualSource(hdf5(tmp_path).name, "X", X.shape)
+    path = tmp_path / "virtual.h5"
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout)
+    assert_refused(gpower("fit", path), "it is a virtual dataset", "read it with --virtual")
+    found = read_components(gpower, path, "-k", 6, "--virtual")
+    np.testing.assert_allclose(found, GPower(2, cardinality=6).fit(X).components_, atol=1e-8)
+    refused = gpower("fit", path, "--virtual", "--scheduler", "tcp://127.0.0.1:9")
+    assert_refused(refused, "--virtual is for this machine")
+
+
 def text(folder):
     return write_csv(folder / "x.csv", np.eye(3), "abc")
 
@@ -104,6 +118,7 @@ def text(folder):
 @pytest.mark.parametrize(
     ("make", "flags", "words"),
     [
+        (text, "--virtual", ["--virtual is for HDF5 files"]),
         (text, "--scheduler tcp://127.0.0.1:9", ["a matrix on disk ends in"]),
         (npy, "--cache .", ["--cache is for stores that are read in blocks"]),
         (zarr_store, "--transpose", ["a store is read in blocks as it is; --transpose does not work on it"]),

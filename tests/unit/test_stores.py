@@ -371,6 +371,16 @@ class TestBroken:
         assert_refused(path, "x.h5ad, X: a sparse matrix without the attribute 'shape'")
 
 
+def virtual_dataset(path, *sources, height=P, fillvalue=None):
+    """Write a virtual dataset of the arrays X of some files, one below the other, and a gap if it is higher."""
+    layout = h5py.VirtualLayout((max(height, P * len(sources)), N), X.dtype, filename=str(path))
+    for i, source in enumerate(sources):
+        layout[i * P : (i + 1) * P] = h5py.VirtualSource(source, "X", X.shape)
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("X", layout, fillvalue=fillvalue)
+    return path
+
+
 class TestOtherFiles:
     """A store must not bring the content of another file into the results."""
 
@@ -384,12 +394,8 @@ class TestOtherFiles:
         assert_refused(path, "X: it has external storage in", "secret.bin")
 
     def test_a_virtual_dataset_is_refused_unless_it_is_open(self, tmp_path, elsewhere):
-        path = tmp_path / "x.h5"
-        layout = h5py.VirtualLayout(X.shape, X.dtype)
-        layout[:] = h5py.VirtualSource(elsewhere / "secret.h5", "X", X.shape)
-        with h5py.File(path, "w") as file:
-            file.create_virtual_dataset("X", layout)
-        assert_refused(path, "X: it is a virtual dataset", "open the dataset with h5py and pass it")
+        path = virtual_dataset(tmp_path / "x.h5", elsewhere / "secret.h5")
+        assert_refused(path, "X: it is a virtual dataset", "read it with virtual=True")
         with h5py.File(path) as file:  # whoever opens it has decided to read it
             np.testing.assert_array_equal(open_source(file["X"]).read_slice(0, P), X)
 
@@ -445,6 +451,98 @@ class TestOtherFiles:
         path = tmp_path / "x.zarr"
         path.write_text('{"version": 1, "refs": {".zgroup": "{}", "X/0.0": ["/etc/passwd", 0, 80]}}')
         assert_refused(path, "a zarr store is a folder; files of references to other files are not read")
+
+
+class TestVirtualDatasets:
+    """With virtual=True a virtual dataset is read if all its sources are in the folder of its file, or below it."""
+
+    @pytest.mark.parametrize("absolute", [False, True])
+    def test_sources_in_the_folder_are_read(self, tmp_path, monkeypatch, absolute):
+        sources = [hdf5(tmp_path / "a.h5", X=X), hdf5(tmp_path / "part" / "b.h5", X=X)]
+        names = (source if absolute else source.relative_to(tmp_path) for source in sources)
+        path = virtual_dataset(tmp_path / "x.h5", *names)
+        (tmp_path / "other").mkdir()
+        monkeypatch.chdir(tmp_path / "other")  # sources are looked for beside the file, not in the working folder
+        np.testing.assert_array_equal(open_source(path, virtual=True).read_slice(0, 2 * P), np.vstack([X, X]))
+
+    def test_a_link_to_the_file_reads_the_sources_beside_the_file(self, tmp_path):
+        hdf5(tmp_path / "real" / "a.h5", X=X)
+        virtual_dataset(tmp_path / "real" / "x.h5", "a.h5")
+        hdf5(tmp_path / "a.h5", X=X + 1)  # beside the link
+        (tmp_path / "x.h5").symlink_to(tmp_path / "real" / "x.h5")
+        np.testing.assert_array_equal(open_source(tmp_path / "x.h5", virtual=True).read_slice(0, P), X)
+
+    @pytest.mark.parametrize(
+        "how", ["absolute", "relative", "through a link to the file", "through a link to a folder"]
+    )
+    def test_sources_outside_the_folder_are_refused(self, tmp_path, how):
+        secret = hdf5(tmp_path / "elsewhere" / "secret.h5", X=X)
+        folder = tmp_path / "own"
+        folder.mkdir()
+        (folder / "link.h5").symlink_to(secret)
+        (folder / "links").symlink_to(secret.parent)
+        names = {"absolute": str(secret), "relative": "../elsewhere/secret.h5"}
+        names |= {"through a link to the file": "link.h5", "through a link to a folder": "links/secret.h5"}
+        path = virtual_dataset(folder / "x.h5", names[how])
+        assert_refused(path, "X: its source 'X' in", "is outside the folder", "own", virtual=True)
+
+    def test_sources_that_refer_to_other_files_are_refused(self, tmp_path):
+        virtual_dataset(tmp_path / "nested.h5", hdf5(tmp_path / "a.h5", X=X).name)
+        with h5py.File(tmp_path / "linked.h5", "w") as file:
+            file["X"] = h5py.ExternalLink("/etc/secret.h5", "/X")
+        for name, words in (
+            ("nested.h5", ["its source 'X' in 'nested.h5' is a virtual dataset itself"]),
+            ("linked.h5", ["is an external link to", "secret.h5"]),
+        ):
+            assert_refused(virtual_dataset(tmp_path / f"of-{name}", name), *words, virtual=True)
+
+    @pytest.mark.parametrize("content", [None, {"Y": X}, {"X": X[1:]}], ids=["no file", "no array", "too small"])
+    def test_sources_that_are_missing_or_too_small_are_refused(self, tmp_path, content):
+        if content:
+            hdf5(tmp_path / "a.h5", **content)
+        words = "its source 'X' in 'a.h5' is missing" + (", or smaller than the part" if content else "")
+        assert_refused(virtual_dataset(tmp_path / "x.h5", "a.h5"), words, virtual=True)
+
+    def test_a_series_of_files_is_refused(self, tmp_path):
+        unlimited = h5py.h5s.UNLIMITED
+        part, whole = h5py.h5s.create_simple(X.shape), h5py.h5s.create_simple(X.shape, (unlimited, N))
+        whole.select_hyperslab((0, 0), (unlimited, 1), (P, N), (P, N))
+        properties = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        properties.set_virtual(whole, b"part-%b.h5", b"X", part)
+        with h5py.File(tmp_path / "x.h5", "w") as file:
+            h5py.h5d.create(file.id, b"X", h5py.h5t.NATIVE_DOUBLE, whole, properties)
+        assert_refused(tmp_path / "x.h5", "its source 'X' in 'part-%b.h5' is a series of files", virtual=True)
+
+    def test_other_folders_of_the_environment_are_refused(self, tmp_path, monkeypatch):
+        path = virtual_dataset(tmp_path / "x.h5", hdf5(tmp_path / "a.h5", X=X).name)
+        monkeypatch.setenv("HDF5_VDS_PREFIX", "/etc")
+        assert_refused(path, "HDF5_VDS_PREFIX", "unset this variable", virtual=True)
+
+    def test_a_source_that_changed_is_decoded_again(self, tmp_path):
+        changed = X.copy()
+        changed[P // 2] += 1  # not among the first and last numbers, which are compared in any case
+        path = virtual_dataset(tmp_path / "x.h5", "a.h5")
+        for content in (X, changed):
+            hdf5(tmp_path / "a.h5", X=content)
+            copy = cache_store(open_source(path, virtual=True), tmp_path / "cache")
+            np.testing.assert_array_equal(copy.read_slice(0, P), content)
+
+    def test_gaps_are_noticed(self, tmp_path):
+        hdf5(tmp_path / "a.h5", X=X)
+        path = virtual_dataset(tmp_path / "x.h5", "a.h5", height=P + 1, fillvalue=-1)
+        with pytest.warns(UserWarning, match=rf"{N} of {(P + 1) * N} numbers have no source and read as -1"):
+            assert open_source(path, virtual=True).shape == (P + 1, N)
+
+    def test_unwritten_chunks_of_a_source_are_noticed(self, tmp_path):
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("X", X.shape, X.dtype, chunks=(P, 1))
+        with pytest.warns(UserWarning, match=rf"'a.h5'.*{N} of {N} chunks are not stored"):
+            open_source(virtual_dataset(tmp_path / "x.h5", "a.h5"), virtual=True)
+
+    def test_other_files_have_none(self, tmp_path):
+        assert_refused(STORES["npy"](tmp_path, X), "virtual=True is for HDF5 files", virtual=True)
+        path = hdf5(tmp_path / "a.h5", X=X)
+        np.testing.assert_array_equal(open_source(path, virtual=True).read_slice(0, P), X)
 
 
 def test_which_files_are_read_in_blocks(tmp_path, monkeypatch):

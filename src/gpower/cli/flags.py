@@ -21,7 +21,7 @@ _KEYWORD_ONLY = inspect.Parameter.KEYWORD_ONLY
 #: Panels of the help and the parameters that each lists; all others are listed under "The method".
 HELP_PANELS = {
     "The table": "metadata metadata_by_order categorical covariates batch balance gmt index_col header transpose key "
-    "drop drop_rows sep decimal skip platform covariance center scale missing",
+    "drop virtual drop_rows sep decimal skip platform covariance center scale missing",
     "The components": "n_components cardinality cardinalities cv criterion rule plot_choice constraint groups include "
     "exclude penalty_weights budget gamma gammas l1_bound penalty positive variance",
     "The method": "",

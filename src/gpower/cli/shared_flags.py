@@ -27,6 +27,7 @@ typed_params: ContextVar[frozenset[str]] = ContextVar("typed_params", default=fr
 
 READ_TABLE_FLAGS = read_library_flags("gpower.datasets", "read_table")
 del READ_TABLE_FLAGS["complete"]  # decided by --missing
+READ_TABLE_FLAGS |= read_library_flags("gpower.io.stores.open", "open_source", "virtual")
 SOLVER_FLAGS = read_library_flags("gpower", "Solver")
 GPOWER_FLAGS = read_library_flags("gpower", "GPower") | SOLVER_FLAGS
 del GPOWER_FLAGS["warm_start"]  # a command fits once

@@ -25,6 +25,7 @@ class InputTable:
     key: str | None = None  # name of the array in the file
     storage: Literal["memory", "disk", "cluster"] = "memory"
     reading_notes: tuple[str, ...] = ()  # hints that the table may have been misread
+    is_virtual: bool = False  # whether virtual datasets are read
 
     @property
     def feature_names(self) -> Sequence[str]:
@@ -75,6 +76,8 @@ class InputTable:
         if scheduler is None:
             yield self
             return
+        if self.is_virtual:
+            raise ValueError("--virtual is for this machine; with --scheduler the workers read plain datasets only.")
         from gpower.operators.storage.dask import from_store
         from gpower.operators.storage.dask_client import connect_to_cluster
 
@@ -110,7 +113,9 @@ def _read_whole_table(path: Path, reading: OptionValues, options: OptionValues) 
     from gpower.datasets import TableError, read_table
     from gpower.io.tables.table import MissingCellError, TableFile
 
-    given_options = {name: value for name, value in reading.items() if value is not None}
+    if reading["virtual"]:
+        raise ValueError(f"{path}: --virtual is for HDF5 files; leave it out.")
+    given_options = {name: value for name, value in reading.items() if value is not None and name != "virtual"}
     try:
         table = read_table(path, **given_options, complete=options["missing"] == "error")
     except MissingCellError as error:
@@ -127,12 +132,12 @@ def _open_store_table(path: Path, reading: OptionValues) -> InputTable:
     from gpower.datasets import Table
     from gpower.io.stores.open import open_source
 
-    unusable = [format_flag(name) for name, value in reading.items() if value and name != "key"]
+    unusable = [format_flag(name) for name, value in reading.items() if value and name not in ("key", "virtual")]
     if unusable:
         raise ValueError(f"{path}: a store is read in blocks as it is; {', '.join(unusable)} does not work on it.")
     with collect_warnings() as warning_notes:
-        source = open_source(path, reading["key"])
+        source = open_source(path, reading["key"], virtual=reading["virtual"])
     assert source is not None
     notes = (*warning_notes, *(f"{note}." for note in source.notes))
     table = Table(source, source.feature_names, source.sample_names)
-    return InputTable(table, path, False, reading["key"], "disk", notes)
+    return InputTable(table, path, False, reading["key"], "disk", notes, reading["virtual"])

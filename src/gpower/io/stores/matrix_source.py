@@ -66,6 +66,8 @@ class MatrixSource:
         Memory that one line takes while it is read, in bytes, if that is more than its size afterwards.
     storage_path : str
         File or folder of the matrix; "" if unknown.
+    other_paths : tuple of str
+        Other files that hold its numbers: the sources of a virtual dataset.
     is_decoded : bool
         Whether the store holds plain numbers, so that reading them is only copying.
     notes : tuple of str
@@ -84,6 +86,7 @@ class MatrixSource:
     sample_names: tuple[str, ...] | None = None
     read_bytes_per_line: float = 0.0
     storage_path: str = ""
+    other_paths: tuple[str, ...] = ()
     is_decoded: bool = False
     notes: tuple[str, ...] = ()
 
@@ -114,7 +117,9 @@ class MatrixSource:
 def get_storage_state(source: MatrixSource) -> tuple[str, int, int, int]:
     """Return the path of a source, and number, total bytes and last change (ns) of the files that hold its numbers."""
     path = Path(source.storage_path)
-    files = path.rglob("*") if source.storage_path and path.is_dir() else [path]
+    files = [Path(name) for name in (source.storage_path, *source.other_paths) if name]
+    if source.storage_path and path.is_dir():
+        files += path.rglob("*")
     stats = [file.stat() for file in files if file.is_file()]
     last_change = max((stat.st_mtime_ns for stat in stats), default=0)
     return str(path.resolve()), len(stats), sum(stat.st_size for stat in stats), last_change

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 from gpower._utils.arrays import Array, get_package_name
 from gpower._utils.files import convert_read_errors, refuse_pipe
 from gpower._utils.memory import get_default_memory_limit
+from gpower._utils.messages import format_param
 from gpower._utils.optional import import_optional
 from gpower._utils.text import deduplicate, quote
 from gpower._utils.warnings import warn
@@ -25,6 +26,7 @@ from gpower.io.stores.external_references import (
     check_hdf5_dataset,
     check_zarr_folder,
     find_member,
+    iterate_virtual_sources,
 )
 from gpower.io.stores.hdf5_check import check_hdf5_heaps
 from gpower.io.stores.matrix_source import (
@@ -48,7 +50,9 @@ StoredArray: TypeAlias = Any  # an array of zarr or h5py, whose classes have no 
 StoredGroup: TypeAlias = Any  # a group of zarr or h5py: arrays and other groups by name, and attributes
 
 
-def open_source(X: Any, key: str | None = None, memory_limit: float | None = None) -> MatrixSource | None:
+def open_source(
+    X: Any, key: str | None = None, memory_limit: float | None = None, *, virtual: bool = False
+) -> MatrixSource | None:
     """Return X as a source of blocks; None if it is not a matrix on disk, or a memory map that fits into memory.
 
     Parameters
@@ -59,6 +63,9 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
         Name of the array within a .zarr group or an HDF5 file; by default "X" if there is one, or the only array.
     memory_limit : float, optional
         Largest memory map, in bytes, that is left to be read as an array; by default a quarter of the free memory.
+    virtual : bool, default False
+        Whether to read the array if it is a virtual dataset of an HDF5 file. All its sources must be plain datasets of
+        files in the folder of this file, or below it.
 
     Returns
     -------
@@ -79,7 +86,7 @@ def open_source(X: Any, key: str | None = None, memory_limit: float | None = Non
     if isinstance(X, MatrixSource):
         return X
     if isinstance(X, str | os.PathLike):
-        return _open_path_source(Path(X), key)
+        return _open_path_source(Path(X), key, virtual)
     if isinstance(X, np.memmap):
         limit = get_default_memory_limit() if memory_limit is None else memory_limit
         return _open_memmap_source(X, "the memory map") if X.nbytes > limit else None
@@ -139,7 +146,7 @@ def select_source_columns(source: MatrixSource, idx: Array) -> MatrixSource:
     return replace(selection, read_slice=read, chunk_length=1, nnz=int(source.nnz * len(idx) / max(n_features, 1)))
 
 
-def _open_path_source(path: Path, key: str | None) -> MatrixSource:
+def _open_path_source(path: Path, key: str | None, virtual: bool) -> MatrixSource:
     """Open the matrix of a file or folder, by its suffix."""
     suffix = path.suffix.lower()
     if suffix not in (*FILE_SUFFIXES, *STORE_SUFFIXES):
@@ -147,24 +154,28 @@ def _open_path_source(path: Path, key: str | None) -> MatrixSource:
             f"{path}: a matrix on disk ends in {', '.join((*FILE_SUFFIXES, *STORE_SUFFIXES)[:-1])} or "
             f"{STORE_SUFFIXES[-1]}. Read any other table with gpower.datasets.read_table(path), and fit its X."
         )
+    if virtual and suffix in (*FILE_SUFFIXES, ".zarr"):
+        raise StoreError(f"{path}: {format_param('virtual', True)} is for HDF5 files; leave it out.")
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
     refuse_pipe(path, StoreError)
     content, opener = _PATH_FORMATS[suffix]
     with convert_read_errors(lambda what: StoreError(f"{path}: this is not {content} ({what}).")):
-        return replace(opener(path, key), storage_path=str(path.resolve()))
+        return replace(opener(path, key, virtual), storage_path=str(path.resolve()))
 
 
-def _open_zarr_source(path: Path, key: str | None) -> MatrixSource:
+def _open_zarr_source(path: Path, key: str | None, virtual: bool) -> MatrixSource:
     zarr = import_optional("zarr", "dask", _MISSING_PACKAGE_PREFIX)
     check_zarr_folder(path)
     return _open_member_source(zarr.open(str(path), mode="r"), str(path), key)
 
 
-def _open_hdf5_source(path: Path, key: str | None) -> MatrixSource:
+def _open_hdf5_source(path: Path, key: str | None, virtual: bool) -> MatrixSource:
     check_hdf5_heaps(path)
     h5py = import_optional("h5py", "io", _MISSING_PACKAGE_PREFIX)
-    return _open_group_source(h5py.File(str(path), mode="r"), str(path), key)
+    # HDF5 looks for the sources of a virtual dataset in the folder of the name by which the file was opened.
+    file = h5py.File(str(path.resolve() if virtual else path), mode="r")
+    return _open_group_source(file, str(path), key, virtual)
 
 
 def _open_memmap_source(X: Array, name: str) -> MatrixSource:
@@ -269,22 +280,32 @@ def create_sparse_source(
     return MatrixSource(name, shape, dtype, read, axis=int(is_csc), is_sparse=True, nnz=int(pointers[-1]))
 
 
-def _open_group_source(group: StoredGroup, name: str, key: str | None = None) -> MatrixSource:
+def _open_group_source(group: StoredGroup, name: str, key: str | None = None, virtual: bool = False) -> MatrixSource:
     """Return the matrix of a zarr group or HDF5 file: an array, or a group with data, indices and indptr."""
     keys = sorted(group)
     if set(SPARSE_ARRAY_NAMES) <= set(keys):
         return _open_sparse_group(group, name)
     if key is None:
         key = "X" if "X" in keys else keys[0] if len(keys) == 1 else None
-    member = None if key is None else find_member(group, key, name)
+    member = None if key is None else find_member(group, key, name, virtual)
     if member is None:
         problem = "no array is called X" if key is None else f"there is no {key!r}"
         raise StoreError(f"{name}: {problem}; it holds {', '.join(keys[:8]) or 'nothing'}. Select one with key.")
+    other_paths = list[str]()
+    for part, part_name in iterate_virtual_sources(member, f"{name}, {key}"):
+        other_paths.append(str(part.file.filename))
+        _warn_unwritten_chunks(part, part_name)
     source = _open_member_source(member, f"{name}, {key}")
     n_samples, n_features = source.shape
     feature_names, notes = deduplicate(_read_annotation_names(group, "var", n_features, name))
     sample_names = _read_annotation_names(group, "obs", n_samples, name)
-    return replace(source, feature_names=feature_names or None, sample_names=sample_names or None, notes=notes)
+    return replace(
+        source,
+        feature_names=feature_names or None,
+        sample_names=sample_names or None,
+        notes=notes,
+        other_paths=tuple(other_paths),
+    )
 
 
 def _open_member_source(X: object, name: str, key: str | None = None) -> MatrixSource:
@@ -365,11 +386,11 @@ def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
 
 
 # Expected content of a path with each suffix, for messages, and its opener.
-_PATH_FORMATS: dict[str, tuple[str, Callable[[Path, str | None], MatrixSource]]] = {
+_PATH_FORMATS: dict[str, tuple[str, Callable[[Path, str | None, bool], MatrixSource]]] = {
     **dict.fromkeys((".h5", ".hdf5", ".h5ad"), ("a whole HDF5 file", _open_hdf5_source)),
     ".zarr": ("a zarr store", _open_zarr_source),
-    ".npy": ("a whole .npy file of numbers", lambda path, key: open_npy_source(path)),
-    ".parquet": ("a whole Parquet file", lambda path, key: open_parquet_source(path)),
+    ".npy": ("a whole .npy file of numbers", lambda path, key, virtual: open_npy_source(path)),
+    ".parquet": ("a whole Parquet file", lambda path, key, virtual: open_parquet_source(path)),
 }
 SourceOpener = Callable[[Any, str, str | None], MatrixSource]
 # Openers by package and class name; names are compared because the package may not be installed.
