@@ -239,4 +239,4 @@ def run_case(rng, kind, use, path, expected):
 
 
 if __name__ == "__main__":
-    files.main(run_case, __file__, __doc__, 1_000)
+    files.main(run_case, __doc__, 1_000)

@@ -8,13 +8,12 @@ import argparse
 import bz2
 import gzip
 import io
-import json
 import lzma
+import multiprocessing
 import os
 import re
 import resource
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -308,7 +307,7 @@ def damage(rng, path):
         path.write_bytes(damaged(rng, content))
 
 
-# ---- one case, in a process of its own
+# ---- one case
 
 
 def outcome(use, path):
@@ -344,92 +343,75 @@ def run_case(rng, kind, use, path, expected):
     return outcome(use, path)
 
 
-def run_batch(run_case, seed, first, last):
-    """Run the cases first to last − 1, and print a line of JSON when each starts and ends."""
-    warnings.simplefilter("ignore")
-    limit_memory()
-    with tempfile.TemporaryDirectory() as folder:
-        healthy = {}
-        for case in range(first, last):
-            kind = list(KINDS)[case % len(KINDS)]
-            make, use = KINDS[kind]
-            if kind not in healthy:
-                place = Path(folder, kind.replace(" ", "-"))
-                place.mkdir()
-                path = make(place)
-                healthy[kind] = path, use(path)
-            print(json.dumps([case, kind, None]), flush=True)
-            source, expected = healthy[kind]
-            place = Path(folder, f"case-{case}")
-            place.mkdir()
-            path = place / source.name
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, path)
-            end = run_case(np.random.default_rng([seed, case]), kind, use, path, expected)
-            print(json.dumps([case, kind, end]), flush=True)
-            shutil.rmtree(place)
-
-
 # ---- all cases
 
 
-def run(seed, cases, program, step=100):
-    """Return the outcomes of all cases by kind; a batch that dies is resumed after the case that killed it."""
-    ends, odd, case = defaultdict(Counter), [], 0
-    while case < cases:
-        last = min(case + step, cases)
-        command = [sys.executable, program, "--seed", str(seed), "--batch", str(case), str(last)]
-        limit = PATIENCE + 2 * step
-        try:
-            done = subprocess.run(command, capture_output=True, timeout=limit, check=False)
-            code, output, message = done.returncode, done.stdout, done.stderr
-        except subprocess.TimeoutExpired as error:
-            code, output, message = "no end", error.stdout or b"", b""
-        lines = [json.loads(line) for line in output.splitlines() if line.startswith(b"[")]
-        for number, kind, end in lines:
-            if end is not None:
-                ends[kind][end if end in ("read", "refused") else "odd"] += 1
-                if end not in ("read", "refused"):
-                    odd.append((number, kind, end))
-        if code == 0:
-            case = last
-            continue
-        if code == "no end" and lines and lines[-1][2] is not None:  # a slow machine, not the next case
-            case = lines[-1][0] + 1
-            continue
-        if not lines or lines[-1][2] is not None or (code != "no end" and code > 0):
-            sys.exit(f"the batch {case} to {last} did not run:\n{message.decode(errors='replace')}")
-        number, kind, _ = lines[-1]
-        ends[kind]["signal"] += 1
-        odd.append((number, kind, f"the interpreter ended with {code}: {message.decode(errors='replace')[-800:]}"))
-        case = number + 1
-    return ends, odd
+def isolate(function, *arguments):
+    """Return the result of a function in a process of its own, or a sentence that says how the process ended."""
+
+    def send_result():
+        warnings.simplefilter("ignore")
+        limit_memory()
+        sender.send(function(*arguments))
+
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=send_result)
+    process.start()
+    sender.close()
+    try:
+        return receiver.recv() if receiver.poll(PATIENCE) else f"no end within {PATIENCE:.0f} s"
+    except EOFError:
+        process.join()
+        return f"the interpreter ended with {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
 
 
-def main(run_case, program, description, cases):
+def make_healthy(kind, folder):
+    """Write a file of a kind, and return its path and what its reader gives."""
+    make, use = KINDS[kind]
+    folder.mkdir()
+    path = make(folder)
+    return path, use(path)
+
+
+def run(run_case, seed, cases, folder):
+    """Yield the number, the kind and the outcome of each case."""
+    healthy = {kind: isolate(make_healthy, kind, folder / kind.replace(" ", "-")) for kind in KINDS}
+    for case in range(cases):
+        kind = list(KINDS)[case % len(KINDS)]
+        source, expected = healthy[kind]
+        path = folder / f"case-{case}" / source.name
+        path.parent.mkdir()
+        (shutil.copytree if source.is_dir() else shutil.copy)(source, path)
+        rng = np.random.default_rng([seed, case])
+        yield case, kind, isolate(run_case, rng, kind, KINDS[kind][1], path, expected)
+        shutil.rmtree(path.parent)
+
+
+def main(run_case, description, cases):
     """Run the cases of a program and print how many were read, refused or neither; exit with 1 if any was neither."""
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("--cases", type=int, default=cases * (20 if os.environ.get("FUZZ") == "long" else 1))
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--batch", type=int, nargs=2)
     given = parser.parse_args()
-    if given.batch:
-        run_batch(run_case, given.seed, *given.batch)
-        return
-    start = time.monotonic()
-    ends, odd = run(given.seed, given.cases, program)
-    print(f"{'kind':24}{'read':>8}{'refused':>9}{'odd':>6}{'signal':>8}")
+    start, ends, odd = time.monotonic(), defaultdict(Counter), []
+    with tempfile.TemporaryDirectory() as folder:
+        for case, kind, end in run(run_case, given.seed, given.cases, Path(folder)):
+            ends[kind][end if end in ("read", "refused") else "odd"] += 1
+            if end not in ("read", "refused"):
+                odd.append(f"case {case} ({kind}): {end}")
+    print(f"{'kind':24}{'read':>8}{'refused':>9}{'odd':>6}")
     for kind, counts in ends.items():
-        print(f"{kind:24}{counts['read']:8}{counts['refused']:9}{counts['odd']:6}{counts['signal']:8}")
+        print(f"{kind:24}{counts['read']:8}{counts['refused']:9}{counts['odd']:6}")
     total = sum(ends.values(), Counter())
     seconds = time.monotonic() - start
-    print(
-        f"{total.total()} files in {seconds:.0f} s: {total['read']} read, {total['refused']} refused with a sentence,"
-    )
-    print(f"{total['odd']} tracebacks, silent differences or worse, {total['signal']} signals.")
-    for number, kind, end in odd[:40]:
-        print(f"\ncase {number} ({kind}): {end}")
+    print(f"{given.cases} files in {seconds:.0f} s: {total['read']} read, {total['refused']} refused with a sentence,")
+    print(f"{total['odd']} tracebacks, crashes, silent differences or worse.", *odd[:40], sep="\n\n")
     sys.exit(1 if odd else 0)
 
 
 if __name__ == "__main__":
-    main(run_case, __file__, __doc__, 2_000)
+    main(run_case, __doc__, 2_000)

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from contextlib import suppress
+from functools import partial
 
 import h5py
 import numpy as np
@@ -15,6 +16,8 @@ import pytest
 import scipy.io
 import scipy.sparse as sp
 import zarr
+from tests.memory import measure_peak_memory
+from tests.tables import dump
 
 from gpower import GPower, GPowerCV, Solver, SparsityPath, sparsity_path
 from gpower._utils.memory import get_free_memory
@@ -32,29 +35,14 @@ X = np.random.default_rng(0).standard_normal((12, 6))
 COUNTS = sp.random(12, 6, 0.4, random_state=0, format="csr")
 
 
-def members(path):
-    with zipfile.ZipFile(path) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def pack(path, content):
+def damage(path, name, value):
+    """Replace an array of an archive by a value, or by that of a function of the array; leave it out if it is None."""
+    arrays = dict(np.load(path))
+    arrays[name] = value(arrays[name]) if callable(value) else value
     with zipfile.ZipFile(path, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
-
-
-def npy_bytes(array):
-    stream = io.BytesIO()
-    np.save(stream, array)
-    return stream.getvalue()
-
-
-def damage(path, **arrays):
-    """Replace arrays of an archive; those that are None are left out."""
-    content = members(path) | {
-        f"{name}.npy": array if array is None else npy_bytes(array) for name, array in arrays.items()
-    }
-    pack(path, {name: data for name, data in content.items() if data is not None})
+        for member, array in arrays.items():
+            if array is not None:
+                archive.writestr(f"{member}.npy", dump(np.save, array))
 
 
 def header_of(shape, descr="<f8"):
@@ -63,10 +51,11 @@ def header_of(shape, descr="<f8"):
     return stream.getvalue()
 
 
-class TestMatrixMarket:
-    """Files that crash SciPy's reader must be refused before they reach it."""
+MARKET = b"%%MatrixMarket matrix coordinate real general\n"
 
-    HEADER = b"%%MatrixMarket matrix coordinate real general\n"
+
+class TestMatrixMarket:
+    """Files that crash SciPy's reader are refused."""
 
     @pytest.mark.parametrize("matrix", [COUNTS[:5], X[:4]], ids=["sparse", "dense"])
     def test_every_truncation_is_refused(self, tmp_path, matrix):
@@ -83,15 +72,23 @@ class TestMatrixMarket:
     @pytest.mark.parametrize(
         ("content", "message"),
         [
-            (HEADER + b"3 3 1\n1 1 \x00\n", r"line 3 is not an entry: '1 1 \\x00'"),
-            (HEADER + b"3 3 2\n1 1 1\n2 2 1.5E\n", "line 4 is not an entry"),
-            (HEADER + b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
-            (HEADER + b"0 3 0\n", "line 2 is not the size of a matrix: '0 3 0'"),
-            (HEADER + b"3 3\n1 1 1\n", "line 2 is not the size of a matrix"),
-            (HEADER + b"3 3 1\n99999999999999999999 1 1\n", "Line 3: Integer out of range"),
-            (HEADER + b"3 3 1\n4 1 1\n", "Line 3: Row index out of bounds"),
-            (HEADER, "line 2 is not the size"),
-            (b"%%MatrixMarket matrix array real general\n0 3\n", "line 2 is not the size"),
+            (MARKET + b"3 3 1\n1 1 \x00\n", r"could not convert string '\\x00' to float64 at row 0, column 3"),
+            (MARKET + b"3 3 2\n1 1 1\n2 2 1.5E\n", "could not convert string '1.5E' to float64 at row 1, column 3"),
+            (MARKET + b"3 3 99999999999\n1 1 1\n", "it has 1 entries, but its size line announces 99999999999"),
+            (MARKET + b"0 3 0\n", "'0 3 0' is not the size of a general matrix"),
+            (MARKET + b"3 3\n1 1 1\n", "'3 3' is not the size of a general matrix"),
+            (
+                MARKET + b"3 3 1\n99999999999999999999 1 1\n",
+                "could not convert string '99999999999999999999' to int32 at row 0",
+            ),
+            (MARKET + b"3 3 1\n4 1 1\n", "axis 0 index 3 exceeds matrix dimension 3"),
+            (MARKET + b"3 3 1\n0 1 1\n", "negative axis 0 index: -1"),
+            (MARKET + b"3 3 2\n1 1 1\n2 2\n", "the dtype passed requires 3 columns but 2 were found at row 2"),
+            (MARKET.replace(b"general", b"symmetric") + b"2 3 0\n", "'2 3 0' is not the size of a symmetric matrix"),
+            (MARKET, "'' is not the size"),
+            (b"%%MatrixMarket matrix array real general\n0 3\n", "'0 3' is not the size"),
+            (b"%%MatrixMarket vector\n1 1\n1\n", "its first line is not %%MatrixMarket matrix, a format"),
+            (MARKET.replace(b"real", b"complex"), "its first line is not .* a field of real numbers"),
         ],
     )
     def test_malformed_lines_are_named(self, write, content, message):
@@ -101,34 +98,41 @@ class TestMatrixMarket:
 
     @pytest.mark.parametrize("field", ["real", "integer", "pattern"])
     @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])
-    def test_whole_files_of_all_kinds_are_read(self, tmp_path, field, symmetry):
+    @pytest.mark.parametrize("is_dense", [False, True])
+    def test_whole_files_of_all_kinds_are_read_as_by_scipy(self, tmp_path, field, symmetry, is_dense):
         A = sp.csr_array(np.array([[0.0, 2, 0], [0, 0, 3], [1, 0, 0]]))
         A = {"general": A, "symmetric": A + A.T, "skew-symmetric": A - A.T}[symmetry]
-        if field == "pattern" and symmetry == "skew-symmetric":
+        if field == "pattern" and (is_dense or symmetry == "skew-symmetric"):
             return  # no such kind
         path = tmp_path / "x.mtx"
-        scipy.io.mmwrite(path, A, field=field, symmetry=symmetry, comment="made up\n\nby hand")
-        expected = (A != 0).toarray() if field == "pattern" else A.toarray()
-        np.testing.assert_array_equal(read_table(path).X.toarray(), expected)
+        matrix = A.toarray() if is_dense else A
+        scipy.io.mmwrite(path, matrix, field=field, symmetry=symmetry, comment="made up\n\nby hand")
+        X, expected = read_table(path).X, scipy.io.mmread(path, spmatrix=False)
+        np.testing.assert_array_equal(X if is_dense else X.toarray(), expected if is_dense else expected.toarray())
 
 
-class TestSparseArchives:
-    @pytest.mark.parametrize("kind", ["csr", "csc", "bsr", "coo"])
-    @pytest.mark.parametrize("index", [10**6, -1])
-    def test_an_index_out_of_range_is_refused(self, tmp_path, kind, index):
-        path = tmp_path / "x.npz"
-        sp.save_npz(path, COUNTS.asformat(kind))
-        name = "row" if kind == "coo" else "indices"
-        damage(path, **{name: np.where(np.arange(len(np.load(path)[name])) == 0, index, np.load(path)[name])})
-        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
-            read_table(path)
+def replace_first(index):
+    """Return a function that replaces the first entry of an array."""
+    return lambda array: np.append(index, array[1:])
 
-    def test_pointers_beyond_the_entries_are_refused(self, tmp_path):
-        path = tmp_path / "x.npz"
-        sp.save_npz(path, COUNTS)
-        damage(path, indptr=np.full(13, 10**6))
-        with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix"):
-            read_table(path)
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        *(
+            (kind, "row" if kind == "coo" else "indices", replace_first(index))
+            for kind in ("csr", "csc", "bsr", "coo")
+            for index in (10**6, -1)
+        ),
+        ("csr", "indptr", np.full(13, 10**6)),  # beyond the entries
+    ],
+)
+def test_a_sparse_archive_with_an_index_out_of_range_is_refused(tmp_path, kind, name, value):
+    path = tmp_path / "x.npz"
+    sp.save_npz(path, COUNTS.asformat(kind))
+    damage(path, name, value)
+    with pytest.raises(TableError, match=r"x\.npz: this is not a sparse matrix of SciPy"):
+        read_table(path)
 
 
 class TestNumPy:
@@ -190,30 +194,37 @@ print(source.shape, read_source_block(source, 999_990, 1_000_000).shape)
 
 
 class TestText:
-    def test_a_line_without_an_end_is_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.decompression._MAX_LINE_LENGTH", 1000)
-        (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"1" * 5000))
-        with pytest.raises(TableError, match=r"x\.csv\.gz: line 1 has more than 1,000 characters"):
-            read_table(tmp_path / "x.csv.gz")
+    @pytest.mark.parametrize(
+        ("name", "limit", "value", "content", "message"),
+        [
+            (
+                "x.csv.gz",
+                "decompression._MAX_LINE_LENGTH",
+                1000,
+                gzip.compress(b"1" * 5000),
+                "has more than 1,000",
+            ),
+            (
+                "x.mtx",
+                "decompression._MAX_LINE_LENGTH",
+                64,
+                MARKET + b"3 3 1\n" + 300 * b"1",
+                "has more than 64",
+            ),
+            ("x.csv", "decompression.MAX_BLANK_LINES", 1000, b"\n" * 5000 + b"1,2\n", "1,000 lines are blank"),
+            ("x.csv", "delimited.MAX_BLANK_LINES", 1000, b"#\n" * 5000 + b"1,2\n", "1,000 lines are comments"),
+            ("x.csv", "delimited.get_free_memory", lambda: 1000, b"1,2\n" * 500, r"free memory; save it as \.npy"),
+            ("x.csv", "delimited.get_free_memory", lambda: 1000, b"1,\n" * 500, r"free memory; save it as \.npy"),
+        ],
+    )
+    def test_text_without_an_end_is_refused(self, write, monkeypatch, name, limit, value, content, message):
+        monkeypatch.setattr(f"gpower.io.tables.{limit}", value)
+        with pytest.raises(TableError, match=rf"{name}: .*{message}"):
+            read_table(write(name, content))
 
-    @pytest.mark.parametrize("line", ["\n", "#\n"])
-    def test_blank_lines_without_an_end_are_refused(self, tmp_path, monkeypatch, line):
-        monkeypatch.setattr("gpower.io.tables.decompression.MAX_BLANK_LINES", 1000)
-        monkeypatch.setattr("gpower.io.tables.delimited.MAX_BLANK_LINES", 1000)
-        (tmp_path / "x.csv").write_text(line * 5000 + "1,2\n3,4\n")
-        with pytest.raises(TableError, match=r"1,000 lines are (blank|comments)"):
-            read_table(tmp_path / "x.csv")
-
-    def test_more_numbers_than_fit_into_the_memory_are_refused(self, tmp_path, monkeypatch):
-        monkeypatch.setattr("gpower.io.tables.delimited.get_free_memory", lambda: 1000)
-        (tmp_path / "x.csv").write_text("1,2\n" * 500)
-        with pytest.raises(TableError, match=r"does not fit into the free memory; save it as \.npy"):
-            read_table(tmp_path / "x.csv")
-
-    def test_long_and_odd_cells_are_shortened_and_printable(self, tmp_path):
-        (tmp_path / "x.csv").write_text(f"a\x1b[2J,b\n1,2\n3,\x1b]0;{'x' * 100_000}\n")
+    def test_long_and_odd_cells_are_shortened_and_printable(self, write):
         with pytest.raises(TableError) as result:
-            read_table(tmp_path / "x.csv")
+            read_table(write("x.csv", f"a\x1b[2J,b\n1,2\n3,\x1b]0;{'x' * 100_000}\n"))
         assert str(result.value).isprintable()
         assert len(str(result.value)) < 700
 
@@ -279,92 +290,70 @@ class TestStores:
             GPower(1).fit(tmp_path / "x.h5")
 
 
-class TestOurOwn:
-    @pytest.fixture
-    def model(self, tmp_path):
-        GPower(2, cardinality=3).fit(X).save(tmp_path / "model.npz")
-        return tmp_path / "model.npz"
+def edit_header(**changes):
+    """Return a function that changes fields of the header of a model."""
+    return lambda header: np.frombuffer(json.dumps(json.loads(header.tobytes()) | changes).encode(), np.uint8)
 
-    @pytest.mark.parametrize("name", ["__init__", "transform", "__dict__", "_restore", "fit", "components_:x"])
-    def test_an_archive_that_would_overwrite_an_attribute_is_refused(self, model, name):
-        damage(model, **{name: np.zeros(6)})
-        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
-            GPower.load(model)
 
-    @pytest.mark.parametrize(
-        "name", ["components_", "mean_", "scale_", "n_features_in_", "cardinality_", "n_samples_", "overlap_"]
-    )
-    @pytest.mark.parametrize("other", [np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None], ids=str)
-    def test_shapes_and_kinds_are_checked(self, model, name, other):
-        damage(model, **{name: other})
-        with pytest.raises(ModelFileError, match=rf"is damaged: .*{name}"):
-            GPower.load(model)
+def resume(path, **options):
+    return GPower(2, cardinality=3, checkpoint=path, **options).fit(X)
 
-    @pytest.mark.parametrize(
-        "change",
-        [{"params": {"self": 1}}, {"params": [1]}, {"params": {"no_such": 1}}, {"version": "1"}, {"version": None}],
-        ids=str,
-    )
-    def test_headers_are_checked(self, model, change):
-        header = json.loads(np.load(model)["header"].tobytes()) | change
-        damage(model, header=np.frombuffer(json.dumps(header).encode(), np.uint8))
-        with pytest.raises(ModelFileError, match=r"model\.npz' is damaged"):
-            GPower.load(model)
 
-    def test_a_deeply_nested_header_is_refused(self, model):
-        damage(model, header=np.frombuffer(b"[" * 200_000, np.uint8))
-        with pytest.raises(ModelFileError, match="is truncated or not a gpower model"):
-            GPower.load(model)
+#: How each file of ours is written and read.
+OUR_FILES = {
+    "model.npz": (lambda path: GPower(2, cardinality=3).fit(X).save(path), GPower.load),
+    "cv.npz": (lambda path: GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path), GPowerCV.load),
+    "path.npz": (sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save, SparsityPath.load),
+    "fit.npz": (resume, partial(resume, resume=True)),
+}
 
-    @pytest.mark.parametrize("name", ["header", "gamma_", "converged_", "notes_"])
-    def test_whatever_is_missing_is_named(self, model, name):
-        damage(model, **{name: None})
-        with pytest.raises(ModelFileError, match=rf"model\.npz' is .*it has no {name}"):
-            GPower.load(model)
 
-    def test_a_cross_validated_model_without_its_choice(self, tmp_path):
-        path = tmp_path / "cv.npz"
-        GPowerCV(1, cv=2, cardinalities=[1, 3]).fit(X).save(path)
-        damage(path, **{name: None for name in np.load(path) if name.startswith("best_params_")})
-        with pytest.raises(ModelFileError, match=r"cv\.npz' is damaged: it has no best_params_:"):
-            GPowerCV.load(path)
-
-    @pytest.mark.parametrize(
-        ("name", "other"),
-        [
-            ("indices", np.full(10, 99)),
-            ("indptr", np.arange(4) * 50),
-            ("grid", np.ones(7)),
-            ("variance", np.ones((3, 3))),
-            ("fitted:gamma_", np.ones(1)),
-            ("fitted:score_covariance_", np.float64(0.5)),
-            ("common:mean_", np.ones(2)),
-        ],
-    )
-    def test_paths_are_checked(self, tmp_path, name, other):
-        path = tmp_path / "path.npz"
-        sparsity_path(X, n_components=1, cardinalities=[1, 3, 6]).save(path)
-        damage(path, **{name: other})
-        with pytest.raises(ModelFileError, match=r"path\.npz' is damaged"):
-            SparsityPath.load(path)
-
-    @pytest.mark.parametrize(
-        ("name", "other"),
-        [
-            ("0:Z", np.ones((3, 1))),
-            ("0:Z", np.full((X.shape[1], 1), np.nan)),
-            ("1:Z", np.full((X.shape[1], 1), 7.0)),
-            ("generator", np.ones(5)),
-            ("1:gamma", None),
-            ("mean", np.ones(2)),
-        ],
-    )
-    def test_checkpoints_are_checked(self, tmp_path, name, other):
-        path = tmp_path / "fit.npz"
-        GPower(2, cardinality=3, checkpoint=path).fit(X)
-        damage(path, **{name: other})
-        with pytest.raises(ModelFileError, match=r"fit\.npz' is damaged"):
-            GPower(2, cardinality=3, checkpoint=path, resume=True).fit(X)
+@pytest.mark.parametrize(
+    ("file", "name", "value", "message"),
+    [
+        *(
+            ("model.npz", name, np.zeros(6), "damaged")  # it would overwrite an attribute
+            for name in ("__init__", "transform", "__dict__", "_restore", "fit", "components_:x")
+        ),
+        *(
+            ("model.npz", name, value, f"damaged: .*{name}")
+            for name in ("components_", "mean_", "scale_", "n_features_in_", "cardinality_", "n_samples_", "overlap_")
+            for value in (np.ones(3), np.ones((2, 2, 2)), np.array(["a"]), None)
+        ),
+        *(
+            ("model.npz", "header", edit_header(**change), "damaged")
+            for change in (
+                {"params": {"self": 1}},
+                {"params": [1]},
+                {"params": {"no_such": 1}},
+                {"version": "1"},
+                {"version": None},
+            )
+        ),
+        ("model.npz", "header", np.frombuffer(b"[" * 200_000, np.uint8), "truncated or not a gpower model"),
+        *(("model.npz", name, None, f"it has no {name}") for name in ("header", "gamma_", "converged_", "notes_")),
+        ("cv.npz", "best_params_:cardinality", None, "damaged: it has no best_params_:"),
+        ("path.npz", "indices", np.full(10, 99), "damaged"),
+        ("path.npz", "indptr", np.arange(4) * 50, "damaged"),
+        ("path.npz", "grid", np.ones(7), "damaged"),
+        ("path.npz", "variance", np.ones((3, 3)), "damaged"),
+        ("path.npz", "fitted:gamma_", np.ones(1), "damaged"),
+        ("path.npz", "fitted:score_covariance_", np.float64(0.5), "damaged"),
+        ("path.npz", "common:mean_", np.ones(2), "damaged"),
+        ("fit.npz", "0:Z", np.ones((3, 1)), "damaged"),
+        ("fit.npz", "0:Z", np.full((X.shape[1], 1), np.nan), "damaged"),
+        ("fit.npz", "1:Z", np.full((X.shape[1], 1), 7.0), "damaged"),
+        ("fit.npz", "generator", np.ones(5), "damaged"),
+        ("fit.npz", "1:gamma", None, "damaged"),
+        ("fit.npz", "mean", np.ones(2), "damaged"),
+    ],
+)
+def test_damaged_files_of_ours_are_refused(tmp_path, file, name, value, message):
+    write, read = OUR_FILES[file]
+    write(tmp_path / file)
+    damage(tmp_path / file, name, value)
+    with pytest.raises(ModelFileError, match=rf"{file}' is .*{message}"):
+        read(tmp_path / file)
 
 
 def test_an_archive_is_its_arrays(tmp_path):
@@ -372,33 +361,19 @@ def test_an_archive_is_its_arrays(tmp_path):
     np.testing.assert_equal(read_npz(tmp_path / "x.npz"), dict(np.load(tmp_path / "x.npz")))
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("%%MatrixMarket vector\n1 1\n1\n", "its first line is not %%MatrixMarket matrix, a format"),
-        ("%%MatrixMarket matrix array real general\n1 1\n" + 300 * "1", "a line is too long"),
-    ],
-)
-def test_matrix_market_files_of_unknown_form_are_refused(content, message, tmp_path, monkeypatch):
-    monkeypatch.setattr("gpower.io.tables.matrix_market._CHUNK_BYTES", 64)  # longest line that is read
-    (tmp_path / "x.mtx").write_text(content)
-    with pytest.raises(TableError, match=f"x.mtx.*{message}"):
-        read_table(tmp_path / "x.mtx")
-
-
 @pytest.mark.parametrize("change", [-8, 8])
 def test_an_array_whose_length_differs_from_its_header_is_refused(change, tmp_path):
-    content = npy_bytes(X)
-    pack(tmp_path / "x.npz", {"X.npy": content[:change] if change < 0 else content + bytes(change)})
+    content = dump(np.save, X)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("X.npy", content[:change] if change < 0 else content + bytes(change))
     with pytest.raises(StoreError, match=r"x.npz: this is not a whole .npz archive of numbers"):
         read_npz(tmp_path / "x.npz")
 
 
 class TestTinyFilesOfHugeMatrices:
-    """A few bytes can announce a sparse matrix of any size; reading them takes less than 1 GB."""
+    """A few bytes can announce a sparse matrix of any size; reading them takes less than 0.1 GB."""
 
     N = 2_000_000_000
-    MAX_BYTES = 1e9
 
     def write_mtx(self, path):
         path.write_text(f"%%MatrixMarket matrix coordinate real general\n2 {self.N} 1\n1 1 1\n")
@@ -424,30 +399,18 @@ class TestTinyFilesOfHugeMatrices:
                 group[name][:2] = np.arange(2)
             group["indptr"] = np.array([0, 1, n_entries])
 
-    @pytest.mark.slow
     @pytest.mark.parametrize("suffix", ["mtx", "npz", "h5ad", "h5", "zarr"])
     def test_huge_matrices_are_refused_in_little_memory(self, suffix, tmp_path):
         path = tmp_path / f"x.{suffix}"
         getattr(self, f"write_{suffix}")(path)
         assert path.stat().st_size < 20_000
-        code = """
-import resource, sys
-import numpy, scipy.sparse, scipy.io
-from gpower import GPower
-from gpower.datasets import read_table
-path = sys.argv[1]
-try:
-    GPower(1, cardinality=1, memory_limit="100MB").fit(read_table(path).X if path.endswith(("mtx", "npz")) else path)
-except ValueError as error:
-    print(error)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-"""
-        command = ["bash", "-c", 'ulimit -v 12000000; exec "$@"', "limited", sys.executable, "-W", "ignore", "-c", code]
-        result = subprocess.run([*command, str(path)], capture_output=True, text=True, check=True)
-        message, peak = result.stdout.splitlines()
-        assert f"x.{suffix}" in message
-        assert "it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores" in message
-        assert 1024 * int(peak) < self.MAX_BYTES
+        announced = r"it announces 2 × 2,000,000,000 numbers, which need at least 400 GB of memory, and stores"
+
+        def fit():
+            with pytest.raises(ValueError, match=rf"x\.{suffix}.*: {announced}"):
+                GPower(1, memory_limit="100MB").fit(read_table(path).X if suffix in ("mtx", "npz") else path)
+
+        assert measure_peak_memory(fit) < 1e8
 
     def test_a_shape_beyond_the_memory_that_is_granted(self):
         A = sp.csr_matrix(([1.0, 2.0, 3.0], ([0, 1, 1], [0, 1, 4_999_999])), shape=(2, 5_000_000))
@@ -491,7 +454,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 
     def test_the_free_memory_is_compared_too(self, tmp_path, monkeypatch):
         self.write_npz(tmp_path / "x.npz")
-        damage(tmp_path / "x.npz", shape=np.array([2, 10_000_000]))
+        damage(tmp_path / "x.npz", "shape", np.array([2, 10_000_000]))
         monkeypatch.setattr("gpower.io.stores.matrix_source._MAX_EXPANSION", 1e12)
         assert read_table(tmp_path / "x.npz").X.nnz == 2
         monkeypatch.setattr("gpower.io.stores.matrix_source.get_free_memory", lambda: 10**9)

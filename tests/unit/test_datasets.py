@@ -48,19 +48,6 @@ def test_tables_repeat_from_their_seed(make):
     assert np.all(first["X"] != other["X"])
 
 
-class TestFactorModel:
-    def test_variances_are_those_of_the_model(self):
-        model = factor_model(20_000, 30, n_factors=4, share=0.3)
-        expected = model.scales**2 * (1 + np.sum(model.loadings**2, axis=0))
-        np.testing.assert_allclose(np.var(model.X, axis=0), expected, rtol=0.06)
-
-    def test_factors_move_their_share_and_weaken(self):
-        model = factor_model(5, 20_000, n_factors=4, share=0.1)
-        np.testing.assert_allclose(np.mean(model.loadings != 0, axis=1), 0.1, atol=0.01)
-        sizes = [np.abs(row[row != 0]).mean() for row in model.loadings]
-        np.testing.assert_allclose(sizes, 2 / np.sqrt([1, 2, 3, 4]), rtol=0.05)
-
-
 class TestExpressionCohort:
     def test_sets_have_measured_and_unmeasured_genes(self):
         cohort = expression_cohort(30, 200, n_sets=8, n_active=3, set_size=20, random_state=0)

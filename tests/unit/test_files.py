@@ -66,15 +66,6 @@ class TestWriting:
             os.umask(before)
         assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("secret", "new")] == [0o600, 0o640]
 
-    def test_a_link_stays_a_link(self, tmp_path):
-        (tmp_path / "real").mkdir()
-        (tmp_path / "real" / "a").write_text("old")
-        (tmp_path / "a").symlink_to(tmp_path / "real" / "a")
-        with write_file_atomically(tmp_path / "a") as place:
-            place.write_text("new")
-        assert (tmp_path / "a").is_symlink()
-        assert (tmp_path / "real" / "a").read_text() == "new"
-
     def test_leftovers_of_a_killed_process_are_removed(self, tmp_path):
         for name, age in ((".gpower-old", 4000), (".gpower-busy", 4000), (".gpower-new", 10)):
             (tmp_path / name).mkdir()

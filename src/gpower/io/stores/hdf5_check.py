@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import struct
 from pathlib import Path
 
 from gpower.io.stores.matrix_source import StoreError
@@ -50,15 +51,13 @@ def _check_all_heaps(path: Path, content: mmap.mmap) -> None:
 
 def _is_heap_walkable(content: mmap.mmap, heap_offset: int) -> bool:
     """Return whether a walk over the objects of a heap ends."""
-    end = min(heap_offset + _read_uint(content, heap_offset + 8, 8), len(content))
     offset = heap_offset + _HEAP_HEADER_BYTES
-    while offset + _HEAP_HEADER_BYTES <= end:
-        index, size = _read_uint(content, offset, 2), _read_uint(content, offset + 8, 8)
+    if offset > len(content):
+        return True
+    (heap_size,) = struct.unpack_from("<8xQ", content, heap_offset)
+    while offset + _HEAP_HEADER_BYTES <= min(heap_offset + heap_size, len(content)):
+        index, size = struct.unpack_from("<H6xQ", content, offset)
         if index == 0 and size < _HEAP_HEADER_BYTES:  # the size of a gap includes its header
             return False
         offset += size if index == 0 else _HEAP_HEADER_BYTES + -(-size // 8) * 8
     return True
-
-
-def _read_uint(content: mmap.mmap, offset: int, size: int) -> int:
-    return int.from_bytes(content[offset : offset + size], "little")

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -46,30 +46,8 @@ _MISSING_PACKAGE_PREFIX = "Reading this store needs"
 SPARSE_ARRAY_NAMES = ("data", "indices", "indptr")  # the arrays of a CSR or CSC matrix
 
 
-class StoredArray(Protocol):
-    """Common interface of the arrays of zarr and h5py."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    chunks: tuple[int, ...] | None
-
-    def __getitem__(self, key: slice | tuple[slice, slice]) -> Array: ...
-
-
-class StoredGroup(Protocol):
-    """Common interface of the groups of zarr and h5py: arrays and other groups by name."""
-
-    attrs: Mapping[str, Any]
-
-    def __getitem__(self, key: str, /) -> Any: ...
-    def __iter__(self) -> Iterator[str]: ...
-    def __contains__(self, key: object, /) -> bool: ...
-
-
-class BackedSparseMatrix(Protocol):
-    """A CSR or CSC matrix of an AnnData that stays on disk."""
-
-    group: StoredGroup
+StoredArray: TypeAlias = Any  # an array of zarr or h5py, whose classes have no types
+StoredGroup: TypeAlias = Any  # a group of zarr or h5py: arrays and other groups by name, and attributes
 
 
 def open_source(
@@ -115,7 +93,7 @@ def open_source(
     opener = _find_opener(X)
     if opener is None:
         return None
-    stored = X.group if opener is _open_backed_source else X  # the object of zarr or h5py
+    stored = getattr(X, "group", X)  # the group of a sparse matrix of anndata
     name = f"the {get_package_name(X)} matrix {str(stored.name or '').strip('/')}".rstrip()
     with convert_read_errors(lambda what: StoreError(f"{name}: it cannot be read ({what}).")):
         return replace(opener(X, name, key), storage_path=_find_storage_path(stored))
@@ -181,8 +159,9 @@ def _open_path_source(path: Path, key: str | None, virtual: bool) -> MatrixSourc
     if not path.exists():
         raise StoreError(f"{path}: there is no such file.")
     refuse_pipe(path, StoreError)
-    with convert_read_errors(lambda what: StoreError(f"{path}: this is not {_EXPECTED_CONTENT[suffix]} ({what}).")):
-        return replace(_PATH_OPENERS[suffix](path, key, virtual), storage_path=str(path.resolve()))
+    content, opener = _PATH_FORMATS[suffix]
+    with convert_read_errors(lambda what: StoreError(f"{path}: this is not {content} ({what}).")):
+        return replace(opener(path, key, virtual), storage_path=str(path.resolve()))
 
 
 def _open_zarr_source(path: Path, key: str | None, virtual: bool) -> MatrixSource:
@@ -202,21 +181,20 @@ def _open_hdf5_source(path: Path, key: str | None, virtual: bool) -> MatrixSourc
 def _open_memmap_source(X: Array, name: str) -> MatrixSource:
     """Return rows of a C-ordered map, columns of a Fortran-ordered one; blocks are copied to release the pages."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
-    if X.flags.f_contiguous and not X.flags.c_contiguous:
-        return MatrixSource(
-            name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi], order="F"), axis=1, is_decoded=True
-        )
-    return MatrixSource(name, shape, dtype, lambda lo, hi: np.array(X[lo:hi]), is_decoded=True)
+    axis = int(X.flags.f_contiguous and not X.flags.c_contiguous)
+    return MatrixSource(
+        name, shape, dtype, lambda lo, hi: np.array(X[:, lo:hi] if axis else X[lo:hi]), axis, is_decoded=True
+    )
 
 
 def _open_array_source(X: StoredArray, name: str, key: str | None = None) -> MatrixSource:
     """Return a source of rows, or of columns if the chunks are whole columns; shards are read by their inner chunks."""
     shape, dtype = check_matrix_form(name, X.shape, X.dtype)
-    rows, columns = X.chunks or (1, shape[1])
-    if rows >= shape[0] and columns < shape[1]:
-        source = MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi]), axis=1, chunk_length=columns)
-    else:
-        source = MatrixSource(name, shape, dtype, lambda lo, hi: np.asarray(X[lo:hi]), chunk_length=rows)
+    chunks = X.chunks or (1, shape[1])
+    axis = int(chunks[0] >= shape[0] and chunks[1] < shape[1])
+    source = MatrixSource(
+        name, shape, dtype, lambda lo, hi: np.asarray(X[:, lo:hi] if axis else X[lo:hi]), axis, chunks[axis]
+    )
     smallest_block = source.bytes_per_line * min(source.chunk_length, shape[source.axis])
     _check_announced_shape(name, shape, [X], smallest_block)
     _warn_unwritten_chunks(X, name)
@@ -266,10 +244,6 @@ def _count_hdf5_chunks(X: Any) -> tuple[int, int, object]:
     is_elsewhere = bool(X.is_virtual or X.external or X.size == 0)
     is_stored = is_elsewhere or X.id.get_storage_size() > 0  # no space is allocated before it is written
     return int(is_stored), 1, X.fillvalue
-
-
-def _open_backed_source(X: BackedSparseMatrix, name: str, key: str | None = None) -> MatrixSource:
-    return _open_sparse_group(X.group, name)
 
 
 def create_sparse_source(
@@ -412,25 +386,18 @@ def _open_sparse_group(group: StoredGroup, name: str) -> MatrixSource:
 
 
 # Expected content of a path with each suffix, for messages, and its opener.
-_EXPECTED_CONTENT = dict.fromkeys(STORE_SUFFIXES, "a whole HDF5 file") | {
-    ".zarr": "a zarr store",
-    ".npy": "a whole .npy file of numbers",
-    ".parquet": "a whole Parquet file",
-}
-_PATH_OPENERS: dict[str, Callable[[Path, str | None, bool], MatrixSource]] = dict.fromkeys(
-    STORE_SUFFIXES, _open_hdf5_source
-) | {
-    ".zarr": _open_zarr_source,
-    ".npy": lambda path, key, virtual: open_npy_source(path),
-    ".parquet": lambda path, key, virtual: open_parquet_source(path),
+_PATH_FORMATS: dict[str, tuple[str, Callable[[Path, str | None, bool], MatrixSource]]] = {
+    **dict.fromkeys((".h5", ".hdf5", ".h5ad"), ("a whole HDF5 file", _open_hdf5_source)),
+    ".zarr": ("a zarr store", _open_zarr_source),
+    ".npy": ("a whole .npy file of numbers", lambda path, key, virtual: open_npy_source(path)),
+    ".parquet": ("a whole Parquet file", lambda path, key, virtual: open_parquet_source(path)),
 }
 SourceOpener = Callable[[Any, str, str | None], MatrixSource]
-
 # Openers by package and class name; names are compared because the package may not be installed.
 _OBJECT_OPENERS: dict[tuple[str, str], SourceOpener] = {
     ("zarr", "Array"): _open_array_source,
     ("zarr", "Group"): _open_group_source,
     ("h5py", "Dataset"): _open_array_source,
     ("h5py", "Group"): _open_group_source,
-    ("anndata", "BaseCompressedSparseDataset"): _open_backed_source,
+    ("anndata", "BaseCompressedSparseDataset"): lambda X, name, key: _open_sparse_group(X.group, name),
 }

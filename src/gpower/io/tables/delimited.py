@@ -1,6 +1,6 @@
 """Read text tables: numbers separated by commas, tabs, semicolons or blanks, with or without names.
 
-Files are read line by line, so that an error names the line and the column.
+NumPy parses a table of numbers. Any other file is read cell by cell, so that an error names the line and the column.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 import numpy as np
 
@@ -23,10 +23,11 @@ from gpower._utils.arrays import Array
 from gpower._utils.memory import get_free_memory
 from gpower._utils.messages import format_param
 from gpower._utils.text import MISSING_NUMBER_WORDS, format_count, format_names, make_names_unique, quote
-from gpower.io.tables.arrow_csv import read_with_arrow
 from gpower.io.tables.decompression import MAX_BLANK_LINES, open_text
+from gpower.io.tables.numpy_text import read_with_numpy
 from gpower.io.tables.table import MissingCellError, Table, TableError, TableFile
 
+Row = TypeVar("Row")
 NumberedRow = tuple[int, list[str]]  # (line number, cells)
 #: Line and content of the first cell that is no number, and the count of such cells, by column and whether missing.
 RejectedCells = dict[tuple[int, bool], tuple[int, str, int]]
@@ -70,7 +71,7 @@ def read_text_cells(path: Path) -> list[list[str]]:
 
 
 def split_table_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, Iterator[NumberedRow]]:
-    """Return the file with its separator filled in, and an iterator over the rows that are not blank."""
+    """Return the file with its separator, decimal mark and lines to skip, and an iterator over the rows, not blank."""
     above = first = ""  # the last blank line or comment above the table, and the first line of the table
     number = 0
     for number, line in enumerate(lines, 1):
@@ -85,9 +86,12 @@ def split_table_rows(file: TableFile, lines: Iterator[str]) -> tuple[TableFile, 
     top = [header, first] if number > 1 else [first]
     numbered = ((line + number - len(top), cells) for line, cells in _split_cells(chain(top, lines), delimiter))
     rows: Iterator[NumberedRow] = (row for row in numbered if any(map(str.strip, row[1])))
-    if delimiter != "," or file.decimal:
-        rows = _replace_decimal_commas(file, rows, delimiter)
-    return replace(file, sep=delimiter), rows
+    first_rows = _take_first_rows(rows)
+    rows = chain(first_rows, rows)
+    decimal = file.decimal or _detect_decimal_mark(first_rows, delimiter)
+    if decimal == ",":
+        rows = _replace_decimal_commas(file.path, rows)
+    return replace(file, sep=delimiter, decimal=decimal, skip=number - 1), rows
 
 
 def _parse_commented_header(comment: str, first: str, delimiter: str) -> str:
@@ -107,14 +111,10 @@ def _split_cells(lines: Iterable[str], delimiter: str) -> Iterator[NumberedRow]:
     return ((reader.line_num, cells) for cells in reader)
 
 
-def _replace_decimal_commas(file: TableFile, rows: Iterator[NumberedRow], delimiter: str) -> Iterator[NumberedRow]:
+def _replace_decimal_commas(path: Path, rows: Iterator[NumberedRow]) -> Iterator[NumberedRow]:
     """Yield the rows with decimal commas replaced by points; raise if commas and points occur, which is ambiguous."""
-    first_rows = _take_first_rows(rows)
-    if (file.decimal or _detect_decimal_mark(first_rows, delimiter)) == ".":
-        yield from chain(first_rows, rows)
-        return
     comma = point = ""
-    for line, cells in chain(first_rows, rows):
+    for line, cells in rows:
         for j, cell in enumerate(cells):
             if _DECIMAL_COMMA_PATTERN.fullmatch(cell.strip()):
                 comma = cell.strip()
@@ -123,14 +123,14 @@ def _replace_decimal_commas(file: TableFile, rows: Iterator[NumberedRow], delimi
                 point = cell.strip()
         if comma and point:
             both = f"{quote(comma)} has a decimal comma and {quote(point)} a point"
-            raise TableError(file.path, f"line {line}: {both}; use one of them")
+            raise TableError(path, f"line {line}: {both}; use one of them")
         yield line, cells
 
 
 def _detect_decimal_mark(rows: Sequence[NumberedRow], delimiter: str) -> str:
     """Return "," if semicolons separate the cells, or if a comma in a number cannot mean thousands; else "."."""
-    if delimiter == ";":
-        return ","
+    if delimiter in ",;":
+        return "." if delimiter == "," else ","
     cells = [cell.strip() for _, row in rows for cell in row if "," in cell]
     is_comma = any(_DECIMAL_COMMA_PATTERN.fullmatch(cell) and not _THOUSANDS_PATTERN.fullmatch(cell) for cell in cells)
     return "," if is_comma else "."
@@ -201,17 +201,12 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
     has_header = _is_header_row(first_cells) if file.header is None else file.header
     headings = first_cells if has_header else []
     if has_header:
-        del first_rows[0]
+        file = replace(file, skip=first_rows.pop(0)[0])
     if not first_rows:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _detect_layout(file, headings, first_rows)
-    first_line = first_rows[0][0]
-    max_length = max(sum(map(len, cells)) + len(cells) for _, cells in first_rows)
-    first_rows.reverse()
-    parsed_first = (first_rows.pop() for _ in range(len(first_rows)))  # cells take many times the memory of numbers
-    X, sample_names = read_with_arrow(layout, first_line, max_length) or _parse_all_rows(
-        layout, chain(parsed_first, rows)
-    )
+    is_plain_text = file.sep not in (None, file.decimal) and not file.drop_rows
+    X, sample_names = (is_plain_text and read_with_numpy(layout)) or _parse_all_rows(layout, chain(first_rows, rows))
     feature_names = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
     return Table(X, feature_names, sample_names or None, notes=_describe_repeated_names(layout, sample_names))
 
@@ -233,11 +228,8 @@ def _describe_repeated_names(layout: TextTableLayout, sample_names: tuple[str, .
 def _parse_all_rows(layout: TextTableLayout, rows: Iterator[NumberedRow]) -> tuple[Array, tuple[str, ...]]:
     """Return the numbers of all rows, float64, and the names of the rows; raise if cells are not numbers."""
     file, values, names, rejected = layout.file, array("d"), list[str](), RejectedCells()
-    max_bytes = get_free_memory() / 2  # the array needs twice its size while it grows
-    for line, cells in _iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows:
-        if 8 * len(values) > max_bytes:
-            advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
-            raise TableError(file.path, f"line {line}: the table does not fit into the free memory; {advice}")
+    kept_rows = _iterate_kept_rows(file, layout.name_column, rows) if file.drop_rows else rows
+    for line, cells in layout.limit_rows(kept_rows):
         if len(cells) != layout.n_columns:
             layout.refuse_cells(rejected)
             raise TableError(file.path, f"line {line} has {len(cells)} cells where {layout.n_columns} are expected")
@@ -295,6 +287,15 @@ class TextTableLayout:
         heading = self.headings[j] if self.headings else ""
         is_usable = heading and not heading.isdecimal() and "," not in heading
         return heading if is_usable and self.headings.count(heading) == 1 else j
+
+    def limit_rows(self, rows: Iterator[Row]) -> Iterator[Row]:
+        """Yield rows of any form; raise if the numbers of all of them do not fit into the free memory."""
+        max_rows = get_free_memory() / 2 / (8 * self.n_columns)  # the array needs twice its size while it grows
+        for i, row in enumerate(rows):
+            if i > max_rows:
+                advice = "save it as .npy, .zarr or .parquet, which are read in blocks"
+                raise TableError(self.file.path, f"the table does not fit into the free memory; {advice}")
+            yield row
 
     def parse_row(self, line: int, cells: list[str], rejected: RejectedCells) -> list[float]:
         """Return the numbers of a row, NaN for a missing one; add cells that are not numbers to `rejected`."""

@@ -1,28 +1,24 @@
-"""Read Matrix Market files. Every line is checked first, because a damaged file may crash SciPy's reader."""
+"""Read Matrix Market files. NumPy parses the entries, because SciPy's reader crashes on damaged files."""
 
 import re
+import warnings
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
 
-from scipy import io as scipy_io
+import numpy as np
+from scipy import sparse
 
+from gpower._utils.arrays import Array
 from gpower._utils.files import convert_read_errors
 from gpower._utils.text import quote
 from gpower.io.stores.matrix_source import describe_excessive_shape
-from gpower.io.tables.decompression import open_decompressed
-from gpower.io.tables.table import Table, TableError, TableFile
+from gpower.io.tables.decompression import open_text
+from gpower.io.tables.table import Matrix, Table, TableError, TableFile
 
 _HEADER_PATTERN = re.compile(
-    rb"%%MatrixMarket +matrix +(coordinate|array) +(real|double|integer|unsigned-integer|pattern|complex) "
-    rb"+(general|symmetric|skew-symmetric|hermitian)\s*",
+    r"%%MatrixMarket +matrix +(coordinate|array) +(real|double|integer|unsigned-integer|pattern) "
+    r"+(general|symmetric|skew-symmetric)\s*",
     re.IGNORECASE,
 )
-_NUMBER_PATTERN = rb"-?+(?:\d++(?:\.\d*+)?+|\.\d++)(?:[eE][-+]?+\d++)?+|[-+]?+(?:nan|inf(?:inity)?)"
-_NUMBERS_PER_ENTRY = {b"pattern": 0, b"complex": 2}  # after the indices; 1 for other fields
-_BLANK_LINE_PATTERN = re.compile(rb"^[ \t\r]*+\n", re.MULTILINE)
-_BYTES_PER_ENTRY = 16  # in memory: the number and its indices
-_CHUNK_BYTES = 1 << 22  # bytes that are checked at once, and about the longest line allowed
 
 
 def read_matrix_market(file: TableFile) -> Table:
@@ -40,75 +36,64 @@ def read_matrix_market(file: TableFile) -> Table:
     array([[0.5, 2. ]])
     """
     path = file.path
-    with convert_read_errors(lambda what: TableError(path, f"this is not a whole Matrix Market file: {what}")):
-        rows, columns, n_entries = _check_matrix_market(path)
-        shape = (columns, rows) if file.transpose else (rows, columns)
-        reason = describe_excessive_shape(shape, lambda: _BYTES_PER_ENTRY * n_entries)
+    with (
+        open_text(path, errors="replace") as lines,
+        convert_read_errors(lambda what: TableError(path, f"this is not a whole Matrix Market file: {what}")),
+    ):
+        header = _HEADER_PATTERN.fullmatch(next(lines, ""))
+        if header is None:
+            raise ValueError(
+                "its first line is not %%MatrixMarket matrix, a format, a field of real numbers and a symmetry"
+            )
+        form, field, symmetry = map(str.lower, header.groups())
+        shape, n_entries = _read_sizes(lines, form, symmetry)
+        reason = describe_excessive_shape(shape[::-1] if file.transpose else shape, lambda: path.stat().st_size)
         if reason is not None:
             raise TableError(path, reason)
-        with open_decompressed(path) as stream:
-            return Table(scipy_io.mmread(stream, spmatrix=False))
+        entries = _read_entries(lines, shape, form, field)
+        if len(entries) != n_entries:
+            raise ValueError(f"it has {len(entries)} entries, but its size line announces {n_entries}")
+        return Table(_build_matrix(entries, shape, form, symmetry))
 
 
-def _check_matrix_market(path: Path) -> tuple[int, int, int]:
-    """Return the numbers of rows, columns and entries; raise if the header, the sizes or a line is wrong."""
-    with open_decompressed(path) as stream:
-        header = _HEADER_PATTERN.fullmatch(stream.readline(_CHUNK_BYTES))
-        if header is None:
-            raise ValueError("its first line is not %%MatrixMarket matrix, a format, a field and a symmetry")
-        form, field, symmetry = (word.lower() for word in header.groups())
-        line, number = b"%", 1
-        while line.startswith(b"%") or line.isspace():
-            line, number = stream.readline(_CHUNK_BYTES), number + 1
-        sizes = [int(size) for size in line.split()] if re.fullmatch(rb"[\d \t]+\r?\n?", line) else []
-        if len(sizes) != (3 if form == b"coordinate" else 2) or min(sizes[:2]) == 0:
-            raise ValueError(f"line {number} is not the size of a matrix: {quote(line.decode('latin1').strip())}")
-        indices = rb"\d++[ \t]++\d++" if form == b"coordinate" else rb""
-        numbers = [rb"(?:" + _NUMBER_PATTERN + rb")"] * _NUMBERS_PER_ENTRY.get(field, 1)
-        pattern = rb"[ \t]*+" + rb"[ \t]++".join(filter(None, [indices, *numbers])) + rb"[ \t]*+\r?+\n"
-        n_entries = sum(_count_block_entries(_iterate_line_blocks(stream), pattern, number))
-    n_expected = _count_expected_entries(sizes, form, symmetry)
-    if n_entries != n_expected:
-        raise ValueError(f"it has {n_entries} entries, but its size line announces {n_expected}")
-    return sizes[0], sizes[1], n_entries
+def _read_sizes(lines: Iterator[str], form: str, symmetry: str) -> tuple[tuple[int, int], int]:
+    """Skip the comments, and return the shape and the number of entries below the size line."""
+    line = next((line for line in lines if line.strip() and not line.startswith("%")), "")
+    sizes = [int(size) for size in line.split()] if re.fullmatch(r"[0-9\s]+", line) else []
+    is_square = symmetry == "general" or sizes[:1] == sizes[1:2]
+    if len(sizes) != (3 if form == "coordinate" else 2) or min(sizes[:2]) == 0 or not is_square:
+        raise ValueError(f"{quote(line.strip())} is not the size of a {symmetry} matrix")
+    rows, columns = sizes[:2]
+    n_below_diagonal = rows * (rows - 1) // 2
+    n_dense = {"general": rows * columns, "symmetric": n_below_diagonal + rows}.get(symmetry, n_below_diagonal)
+    return (rows, columns), sizes[2] if form == "coordinate" else n_dense
 
 
-def _count_expected_entries(sizes: list[int], form: bytes, symmetry: bytes) -> int:
-    """Return the number of entries that must follow the size line."""
-    if form == b"coordinate":
-        return sizes[2]
-    rows, columns = sizes
-    if symmetry == b"general":
-        return rows * columns
-    return rows * (rows - 1 if symmetry == b"skew-symmetric" else rows + 1) // 2
+def _read_entries(lines: Iterator[str], shape: tuple[int, int], form: str, field: str) -> Array:
+    """Return the entries as records: row and column, from 1, in the coordinate format; the value, unless it is 1."""
+    index_type = "i4" if max(shape) < 1 << 31 else "i8"
+    fields = [("row", index_type), ("column", index_type)] if form == "coordinate" else []
+    fields += [("value", "f8")] if field != "pattern" else []
+    with warnings.catch_warnings(action="ignore", category=UserWarning):  # about a file without entries
+        return np.loadtxt(lines, fields, comments=None, ndmin=1)
 
 
-def _iterate_line_blocks(stream: BinaryIO) -> Iterator[bytes]:
-    """Yield the rest of a file in blocks of whole lines."""
-    rest = b""
-    while block := stream.read(_CHUNK_BYTES):
-        end = block.rfind(b"\n") + 1
-        if end == 0 and len(rest) > _CHUNK_BYTES:
-            raise ValueError("a line is too long")
-        if end:
-            yield rest + block[:end]
-            rest = block[end:]
-        else:
-            rest += block
-    if rest.strip():
-        yield rest + b"\n"
+def _build_matrix(entries: Array, shape: tuple[int, int], form: str, symmetry: str) -> Matrix:
+    """Return the matrix of entries, sparse in the coordinate format; raise if an index is out of range.
 
-
-def _count_block_entries(blocks: Iterator[bytes], entry_pattern: bytes, n_lines_before: int) -> Iterator[int]:
-    """Yield the number of entries of each block; raise and name the first line that is not an entry."""
-    entries = re.compile(rb"(?:" + entry_pattern + rb"|[ \t\r]*+\n)*+", re.IGNORECASE)
-    for block in blocks:
-        match = entries.match(block)
-        end = match.end() if match else 0
-        if end < len(block):
-            line = block[end:].split(b"\n", 1)[0].decode("latin1")
-            n_lines_before += 1 + block.count(b"\n", 0, end)
-            raise ValueError(f"line {n_lines_before} is not an entry: {quote(line)}")
-        n_lines = block.count(b"\n")
-        n_lines_before += n_lines
-        yield n_lines - len(_BLANK_LINE_PATTERN.findall(block))
+    The entries of a dense matrix are those of its columns, without those above the diagonal if it is symmetric.
+    """
+    if form == "array" and symmetry == "general":
+        return np.ascontiguousarray(entries["value"].reshape(shape, order="F"))
+    if form == "array":
+        columns, rows = np.triu_indices(shape[0], k=int(symmetry == "skew-symmetric"))
+    else:
+        columns, rows = entries["column"] - 1, entries["row"] - 1
+    values = entries["value"] if "value" in (entries.dtype.names or ()) else np.ones(len(entries))
+    if symmetry != "general":
+        mirrored = rows != columns
+        sign = 1 if symmetry == "symmetric" else -1
+        values = np.concatenate([values, sign * values[mirrored]])
+        rows, columns = np.concatenate([rows, columns[mirrored]]), np.concatenate([columns, rows[mirrored]])
+    X = sparse.coo_array((values, (rows, columns)), shape=shape)  # it checks the indices
+    return X.toarray() if form == "array" else X

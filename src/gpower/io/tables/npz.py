@@ -15,7 +15,6 @@ from gpower.io.tables.table import Matrix, Names, Table, TableError, TableFile
 # Keys under which an archive may store the names of its variables and of its samples, most specific first.
 _FEATURE_KEYS = ("feature_names", "features", "genes", "variables", "columns")
 _SAMPLE_KEYS = ("sample_names", "samples", "cells", "rows", "index")
-_SPARSE_ARRAY_CLASSES = {"csr": sparse.csr_array, "csc": sparse.csc_array, "bsr": sparse.bsr_array}
 
 
 def read_npz_table(file: TableFile) -> Table:
@@ -53,23 +52,20 @@ def read_npz_table(file: TableFile) -> Table:
 
 def _build_sparse_matrix(arrays: Mapping[str, Array]) -> Matrix:
     """Return a matrix saved by scipy.sparse.save_npz; raise if an index lies outside its shape, which would crash."""
-    kind = arrays["format"].item()
-    kind = kind.decode() if isinstance(kind, bytes) else kind
+    kind = decode_text(arrays["format"].item())
     rows, columns = (int(length) for length in arrays["shape"])
     data, shape = arrays["data"], (rows, columns)
     if min(shape) < 0 or data.dtype.kind not in "fiub":
         raise ValueError(f"{rows} × {columns} of {data.dtype}")
-    if kind in _SPARSE_ARRAY_CLASSES:
-        X = _SPARSE_ARRAY_CLASSES[kind]((data, arrays["indices"], arrays["indptr"]), shape=shape)
-        X.check_format(full_check=True)
-        return X
     if kind == "coo":
-        return sparse.coo_array(
-            (data, (arrays["row"], arrays["col"])), shape=shape
-        )  # the constructor checks the indices
-    if kind != "dia" or data.ndim != 2 or data.shape[1] > columns or arrays["offsets"].dtype.kind not in "iu":
-        raise ValueError(f"its format is {quote(str(kind))}")
-    return sparse.dia_array((data, arrays["offsets"]), shape=shape)
+        return sparse.coo_array((data, (arrays["row"], arrays["col"])), shape=shape)  # it checks the indices
+    if kind == "dia" and data.ndim == 2 and data.shape[1] <= columns and arrays["offsets"].dtype.kind in "iu":
+        return sparse.dia_array((data, arrays["offsets"]), shape=shape)
+    if kind not in ("csr", "csc", "bsr"):
+        raise ValueError(f"its format is {quote(kind)}")
+    X = getattr(sparse, f"{kind}_array")((data, arrays["indices"], arrays["indptr"]), shape=shape)
+    X.check_format(full_check=True)
+    return X
 
 
 def _choose_array(path: Path, arrays: Mapping[str, Array], key: str | None) -> Array:
