@@ -107,5 +107,3 @@ def test_resuming_without_a_checkpoint_starts_from_the_beginning(gpower, data, t
     result = gpower.succeed("path", data, "-k", "1,2", "--resume", "-o", tmp_path / "out")
     assert "there is no saved path; starting from the beginning" in result.stderr
     assert len(SparsityPath.load(tmp_path / "out" / "path.npz")) == 2
-
-

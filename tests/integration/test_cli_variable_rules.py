@@ -68,7 +68,7 @@ class TestRules:
         rows = [["gene", "set", *(f"s{i}" for i in range(len(X)))]]
         rows += [[name, GROUPS[name], *column] for name, column in zip(NAMES, X.T.tolist(), strict=True)]
         file = write(tmp_path / "genes.csv", rows)
-        found = read_components(gpower, file, "--transpose", "-m", 2, "-k", 2, "--groups", "set")
+        found = gpower.fit_components(file, "--transpose", "-m", 2, "-k", 2, "--groups", "set")
         np.testing.assert_allclose(found, grouped, atol=1e-10)
 
     def test_groups_of_cells(self, gpower, tmp_path, grouped):

@@ -398,3 +398,29 @@ if __name__ == "__main__":
             deadly = rows().map_blocks(lambda block: os._exit(1), meta=np.empty((0, 0)))
             with pytest.raises(ClusterError, match=r"is lost \(KilledWorker"):
                 GPower(1, cardinality=12).fit(deadly)
+
+
+def test_a_worker_of_another_python_is_refused(client, monkeypatch):
+    versions = client.get_versions()
+    address = next(iter(versions["workers"]))
+    versions["workers"][address]["host"]["python"] = "3.9.1.final.0"
+    monkeypatch.setattr(type(client), "get_versions", lambda self: versions)
+    told = rf"The Dask worker at {re.escape(address)} runs Python 3\.9, and this client Python {sys.version_info[0]}\."
+    with pytest.raises(ClusterError, match=told):
+        GPower(1, cardinality=12).fit(rows())
+
+
+@pytest.mark.slow
+def test_a_worker_that_sleeps_for_a_while_does_not_change_the_result(store):
+    suspended = []
+    with start_cluster(processes=True) as cluster, distributed.Client(cluster) as client:
+
+        def suspend(state):
+            if not suspended:
+                suspended.append(next(iter(client.run(os.getpid).values())))
+                os.kill(suspended[0], signal.SIGSTOP)
+                threading.Timer(3.0, os.kill, (suspended[0], signal.SIGCONT)).start()
+
+        found = GPower(3, cardinality=12, solver=Solver(callback=suspend)).fit(store)
+    assert suspended
+    assert_same_fit(found, GPower(3, cardinality=12).fit(X), 1e-12)

@@ -239,7 +239,8 @@ def _format_error(error: Exception, files: CommandFiles) -> str:
         return f"{error.filename}: {error.strerror}."
     message = make_printable(_join_lines(str(error)) or f"{type(error).__name__}.")
     if not isinstance(error, ValueError | ImportError | OSError | MemoryError):
-        message = f"the command failed ({make_printable(format_error_line(error))}); add --debug FILE to keep the details."
+        cause = make_printable(format_error_line(error))
+        message = f"the command failed ({cause}); add --debug FILE to keep the details."
     *_, (raising_frame, _) = traceback.walk_tb(error.__traceback__)
     is_about_flags = isinstance(error, ValueError) and "gpower.cli" in str(raising_frame.f_globals.get("__name__"))
     is_complete = isinstance(error, FileError | ImportError) or is_about_flags

@@ -28,9 +28,10 @@ the part of v, one value for each column, of each block.
 ``read_source_block(source, lo, hi)``, lines lo to hi − 1. `get_current_client` is the client of a cluster or None, and
 ``get_workers(client)`` a dictionary by address of what the workers report. ``call_with_worker_timeout(client,
 function)`` returns the result of a function and raises ClusterError if there are no workers;
-``convert_cluster_errors(client)`` is a context that turns errors of a lost cluster into ClusterError. A
-`Delayed` is a lazy task, a `Future` one that a cluster computes. ``use_one_thread()`` is a context in which BLAS uses
-a single thread, and ``warn(message)`` warns at the line of the user.
+``convert_cluster_errors(client)`` is a context that turns errors of a lost cluster into ClusterError;
+``check_python_versions(client)`` raises it if the workers have another Python. A `Delayed` is a lazy task, a `Future`
+one that a cluster computes. ``use_one_thread()`` is a context in which BLAS uses a single thread, and ``warn(message)``
+warns at the line of the user.
 """
 
 from __future__ import annotations
@@ -64,6 +65,7 @@ from gpower.operators.storage.base import InMemoryMatrix, NonFiniteEntry
 from gpower.operators.storage.blocks import BlockArguments, BlockFunction, BlockMatrix, R, compute_on_block
 from gpower.operators.storage.dask_client import (
     call_with_worker_timeout,
+    check_python_versions,
     convert_cluster_errors,
     get_current_client,
     get_workers,
@@ -198,6 +200,7 @@ class DaskMatrix(BlockMatrix):
         if self.client is None:
             return lazy
         with self._cancel_on_error():
+            check_python_versions(self.client)
             self._warn_if_memory_short()
             return list(self.client.compute(lazy, retries=2))
 

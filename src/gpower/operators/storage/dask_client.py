@@ -63,6 +63,26 @@ def connect_to_cluster(address: str) -> Client:
         raise ClusterError(f"No Dask scheduler answers at {address} ({error}).") from None
 
 
+def check_python_versions(client: Client) -> None:
+    """Raise ClusterError if a worker runs another Python than the client: functions cannot be sent to it."""
+    with convert_cluster_errors(client):
+        versions = call_with_worker_timeout(client, client.get_versions)
+    pythons = {name: _get_minor_python_version(info) for name, info in versions["workers"].items()}
+    own = _get_minor_python_version(versions["client"])
+    other = next((name for name, python in pythons.items() if python not in (own, "")), None)
+    if other is not None:
+        raise ClusterError(
+            f"The Dask worker at {other} runs Python {pythons[other]}, and this client Python {own}, whose functions "
+            f"it would misread; use Python {pythons[other]} here, or start the workers with Python {own}."
+        )
+
+
+def _get_minor_python_version(info: Mapping[str, Mapping[str, object]] | None) -> str:
+    """Return the Python of a worker or client, such as "3.11"; "" if it did not answer."""
+    python = str(info["host"].get("python", "")) if info and "host" in info else ""
+    return ".".join(python.split(".")[:2])
+
+
 def compute_on_cluster(array: DaskArray) -> Array:
     """Compute a Dask array, on the cluster if there is one; raise ClusterError if the cluster is lost."""
     client = get_current_client()
