@@ -174,7 +174,7 @@ def fill(operator: Operator, Z: np.ndarray, X: np.ndarray | None = None, power: 
     `power=1` is the paper's sum of norms, `power=2` the sum of squares, the variance.
     """
     if Z.shape[1] == 1:
-        return refit_unit(operator, np.flatnonzero(Z[:, 0]), Z[:, 0])[0][:, None]
+        return refit_unit(operator, np.flatnonzero(Z[:, 0]))[0][:, None]
     W = np.flatnonzero(Z.any(axis=1))
     if W.size == 0:
         return Z

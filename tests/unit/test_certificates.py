@@ -273,7 +273,7 @@ class TestEstimator:
 
     def test_a_matrix_that_is_not_in_memory_is_refused(self, tmp_path):
         np.save(tmp_path / "x.npy", np.random.default_rng(0).standard_normal((20, 50)))
-        with pytest.raises(ValueError, match=r"needs the matrix in the memory .* takes 8e-06 GB"):
+        with pytest.raises(ValueError, match=r"needs the matrix in memory; .* takes 8e-06 GB"):
             GPower(1, cardinality=3, certify=True, memory_limit=20_000).fit(tmp_path / "x.npy")
         found = GPower(1, cardinality=3, certify=True).fit(tmp_path / "x.npy")  # small enough to be read into memory
         wanted = GPower(1, cardinality=3, certify=True).fit(np.load(tmp_path / "x.npy"))

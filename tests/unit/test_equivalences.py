@@ -17,8 +17,12 @@ from gpower.problem.formulation import Problem
 from gpower.solvers.refit import AUTO_REFIT, RefitSpec, refit_loadings
 from gpower.solvers.working_set import AscentSettings, ascend
 
-# The data have one strong factor, which several components share; the warning about it is not tested here.
-pytestmark = pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning")
+# The data have one strong factor, which several components share, and a support that no γ gives: warnings about them
+# are not tested here.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*nearly all of the variance:UserWarning"),
+    pytest.mark.filterwarnings("ignore:No penalty was found with exactly:UserWarning"),
+]
 
 FORMULATIONS = {
     "l0": {"gamma": 0.03},

@@ -102,7 +102,7 @@ START = Solver(init=np.ones((6, 2)))
 @pytest.mark.parametrize(
     ("matrix", "solver", "weight", "message"),
     [
-        (X, "auto", None, r"A covariance is a square matrix, not of shape \(12, 6\)"),
+        (X, "auto", None, r"needs a square matrix, not one of shape \(12, 6\)"),
         (S + np.eye(6, k=2), "auto", None, r"not symmetric: entry \(0, 2\) is"),
         (S - 2 * np.eye(6), "auto", None, "not positive semidefinite: its smallest eigenvalue is -"),
         (sp.csr_array(S), "auto", None, "takes a dense matrix"),

@@ -162,7 +162,8 @@ def _format_component_headings(model: "SparsePCAEstimator") -> list[str]:
         for j, share in enumerate(model.explained_variance_ratio_, 1)
     ]
     for j, ratio in enumerate(vars(model).get("optimality_ratio_", ())):
-        headings[j] += f"\n≥ {format_ratio(ratio)} of the best possible"
+        share = format_ratio(ratio)
+        headings[j] += "\nproven: the best possible" if share == "100 %" else f"\n≥ {share} of the best possible"
     return headings
 
 

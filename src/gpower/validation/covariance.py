@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpower._utils.arrays import Array
+from gpower._utils.messages import format_param
 
 #: Largest number of variables for which the eigenvalues are computed; above it only the diagonal is checked.
 MAX_EIGENVALUE_CHECK_VARIABLES = 3000
@@ -56,7 +57,8 @@ def check_covariance(S: Array) -> tuple[Array, tuple[str, ...]]:
     raises.
     """
     if S.shape[0] != S.shape[1]:
-        raise ValueError(f"A covariance is a square matrix, not of shape {S.shape}; for samples leave covariance=None.")
+        parameter = format_param("covariance", "precomputed")
+        raise ValueError(f"{parameter} needs a square matrix, not one of shape {S.shape}; leave it out for samples.")
     largest = float(np.max(np.abs(S), initial=0))
     rounding = ROUNDING_IN_EPS_PER_VARIABLE * float(np.finfo(S.dtype).eps) * S.shape[0]
     tolerance = max(rounding, MIN_RELATIVE_ROUNDING) * largest
