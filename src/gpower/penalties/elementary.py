@@ -419,16 +419,18 @@ class Cardinality(Penalty):
         m = C.shape[1]
         order: Literal["C", "F"] = "C" if C.flags.c_contiguous else "F"
         T = np.zeros(C.shape, C.dtype, order, like=C)  # unlike `zeros_like`, takes no memory for pages of zeros
-        is_joint = C.size <= MAX_JOINTLY_ORDERED and bool(np.all(self.k == self.k[0]))
-        width = m if is_joint else 1
+        if m > 1 and C.size <= MAX_JOINTLY_ORDERED and np.all(self.k == self.k[0]):
+            rows, units = find_largest_rows(np.abs(C), int(self.k[0])), asarray_like(C, np.arange(m))
+            largest = C[rows, units]
+            T[rows, units] = 2 * largest
+            return column_dots(largest, largest), T
         values = []
-        for j in range(0, m, width):
-            block, units = C[:, j : j + width], asarray_like(C, np.arange(width))
-            rows = find_largest_rows(np.abs(block), int(self.k[j % self.k.size]))
-            largest = block[rows, units]
-            T[:, j : j + width][rows, units] = 2 * largest
-            values.append(column_dots(largest, largest))
-        return np.concatenate(values), T
+        for j in range(m):
+            row = find_largest_rows(np.abs(C[:, j : j + 1]), int(self.k[j % self.k.size]))[:, 0]
+            entries = C[row, j]
+            T[row, j] = 2 * entries
+            values.append(float(entries @ entries))
+        return np.array(values, C.dtype), T
 
     def at_cardinality(self, k: Array) -> Cardinality:
         """Return the penalty for other numbers of variables k, (m,) or (1,) of int, on the host."""

@@ -114,16 +114,18 @@ class VariableRules:
         """
         return cls(n, m, names, **{name: params.get(name) for name in VARIABLE_RULE_NAMES})
 
-    @property
+    @cached_property
     def active_params(self) -> list[str]:
         """Return the names of the parameters that have an effect, in the order of VARIABLE_RULE_NAMES."""
-        has_effect = {
-            "groups": self.group_indices is not None,
-            "include": any(part.size for part in self.included_columns),
-            "exclude": any(part.size for part in self.excluded_columns),
-            "penalty_weights": bool(np.any(self.weights.variables != 1) or np.isfinite(self.weights.groups).any()),
+        has_effect: dict[str, Callable[[], bool]] = {
+            "groups": lambda: self.group_indices is not None,
+            "include": lambda: any(part.size for part in self.included_columns),
+            "exclude": lambda: any(part.size for part in self.excluded_columns),
+            "penalty_weights": lambda: bool(
+                np.any(self.weights.variables != 1) or np.isfinite(self.weights.groups).any()
+            ),
         }
-        return [name for name, active in has_effect.items() if active]
+        return [name for name, is_active in has_effect.items() if getattr(self, name) is not None and is_active()]
 
     @cached_property
     def _column_by_name(self) -> dict[str, int]:
