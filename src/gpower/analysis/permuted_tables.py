@@ -63,6 +63,11 @@ class DeflationStage:
     fit_spec: FitSpec
 
     @cached_property
+    def score_projections(self) -> Array:
+        """Return the coefficients of every variable in `score_basis`, (n_features, c), c being its columns."""
+        return self.table @ self.score_basis
+
+    @cached_property
     def residual_norms(self) -> Array:
         """Return the norms of the variables in the residual, (n_features, 1)."""
         return np.linalg.norm(self.compute_residual(), axis=1, keepdims=True)
@@ -93,9 +98,7 @@ class DeflationStage:
 
     def compute_residual(self) -> Array:
         """Compute the residual, (n_features, n_samples); not cached, because many stages would not fit into memory."""
-        if not self.score_basis.size:
-            return self.table
-        return self.table - (self.table @ self.score_basis) @ self.score_basis.T
+        return self.table - self.score_projections @ self.score_basis.T if self.score_basis.size else self.table
 
     def deflate(self, z: Array, fit_spec: FitSpec) -> DeflationStage:
         """Return the next stage, without the scores of the loadings z, (n_features,)."""
