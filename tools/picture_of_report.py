@@ -15,7 +15,7 @@ from playwright.sync_api import sync_playwright
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 
-from tests.browser.chromium import ARGUMENTS, find_executable, locate_point  # noqa: E402
+from tests.browser.chromium import ARGUMENTS, find_executable, locate_sample  # noqa: E402
 
 from gpower import GPower, component_test, html_report  # noqa: E402
 from gpower.analysis.enrichment import enrich  # noqa: E402
@@ -44,7 +44,7 @@ def shot(file: Path) -> bytes:
         page.goto(file.as_uri())
         page.wait_for_selector("html[data-ready]")
         page.get_by_label("Colour").select_option(label="growth")
-        page.mouse.move(*locate_point(page, 18))
+        page.mouse.move(*locate_sample(page, 18))
         page.wait_for_timeout(500)
         picture = page.screenshot()
         browser.close()
