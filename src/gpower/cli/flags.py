@@ -80,7 +80,7 @@ FLAG_HELP = {
     "local_search": "Improve the components by exchanging single variables.",
     "certify": "Also prove how far each component is from the best possible with as many variables, and how far all "
     "are together; up to ten seconds per component.",
-    "verbose": "Also print a summary of the fit on one line.",
+    "verbose": "Also log the fit: a line for all components, one for each, and what casts doubt on them.",
     "key": "Array to read from an .npz archive or a store, such as layers/counts, or sheet of a workbook.",
     "platform": "Table of the platform of a GEO series, which maps probes to genes.",
     "methods": "Methods to compare, as gpower-l0,spca,greedy; by default all, on a large table without slow ones.",
