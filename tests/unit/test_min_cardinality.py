@@ -86,14 +86,14 @@ def test_a_path_has_the_point_of_a_share():
     [
         (
             {"cardinality": 0.9, "method": "block"},
-            "cardinality=0.9 excludes method=.block.: a share is explained by steps; use method=",
+            "cardinality=0.9 excludes method=.block.: each step of method=",
         ),
         ({"cardinality": [0.9, 3]}, "as a whole number"),
         ({"cardinality": float("nan")}, "cardinality=nan: .* as a whole number; .* or a share of variance such as 0.9"),
         ({"cardinality": float("inf")}, "cardinality=inf: .* as a whole number"),
         (
             {"cardinality": 0.9, "constraint": "disjoint"},
-            "cardinality=0.9 excludes constraint=.disjoint.: .* fit without it first",
+            "cardinality=0.9 excludes constraint=.disjoint.: fit without one first, and give the numbers found",
         ),
     ],
 )

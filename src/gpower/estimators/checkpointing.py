@@ -103,7 +103,8 @@ class Checkpoint:
             header, arrays = read_model(self.path)
         except (OSError, ModelFileError) as error:
             raise ModelFileError(
-                f"{str(self.path)!r} is truncated or not a gpower model, and not overwritten; give another path."
+                f"{str(self.path)!r} is truncated or not a gpower model, and only a checkpoint is overwritten; give "
+                "another path."
             ) from error
         if header["class"] != "Checkpoint":
             raise ModelFileError(f"{str(self.path)!r} is not a checkpoint; give another path.")

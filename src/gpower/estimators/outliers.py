@@ -196,7 +196,9 @@ class OutlierDistanceMixin:
         """
         samples = as_container(self._read_samples(X.tocsr() if sp.issparse(X) else X, covariates, batch))
         if samples.storage_description:
-            raise ValueError(f"Distances need the samples in memory; X is {samples.storage_description}: give a part.")
+            raise ValueError(
+                f"Distances need the samples in memory; X is {samples.storage_description}: give a part of it."
+            )
         mean, scale = (np.asarray(to_numpy(v), np.float64) for v in (self.mean_, self.scale_))
         if columns is not None:
             samples, mean, scale = samples.take(columns), mean[columns], scale[columns]

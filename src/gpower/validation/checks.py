@@ -354,5 +354,8 @@ def check_sample_weight(sample_weight: Any, n_samples: int, dtype: np.dtype) -> 
     limit = float(np.sqrt(np.finfo(dtype).max))
     total = float(np.sum(w, dtype=np.float64))
     if not 1 / limit < total < limit:
-        raise ValueError(f"sample_weight sums to {total:.3g}, out of range; multiply the weights by a constant.")
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, out of the range of {np.dtype(dtype).name}; multiply the weights by a "
+            "constant, which has no other effect."
+        )
     return w

@@ -131,9 +131,9 @@ CONFLICTS: tuple[tuple[str, Any, str, Any, str], ...] = (
     ("scale", True, "covariance", "precomputed", "the matrix is used unchanged; pass the correlation matrix instead"),
     ("l1_bound", _is_given, "method", "block", "it works on one unit at a time; use {deflation}, or gamma"),
     ("mu", _is_given, "method", "deflation", "it weighs the units of a block; use {block}"),
-    ("cardinality", _is_variance_share, "method", "block", "a share is explained by steps; use {deflation}"),
-    ("cardinality", _is_variance_share, "constraint", _is_given, "a share is explained by steps; fit without it first"),
-    ("positive", True, "constraint", "orthogonal", "such loadings have no common variables; use {disjoint}"),
+    ("cardinality", _is_variance_share, "method", "block", "each step of {deflation} explains a share; use it instead"),
+    ("cardinality", _is_variance_share, "constraint", _is_given, "fit without one first, and give the numbers found"),
+    ("positive", True, "constraint", "orthogonal", "orthogonal ones share no variables; use {disjoint}"),
     ("positive", True, "constraint", "uncorrelated", "non-negative components can only be disjoint; use {disjoint}"),
     ("budget", _is_given, "penalty", "l1", "a budget replaces the penalty; use gamma with weights instead"),
     *(
@@ -244,7 +244,7 @@ def _check_conflicts(params: Mapping[str, Any]) -> None:
             f"{' and '.join(map(format_param, given))} are set together, but each fixes the sparsity; keep one."
         )
     for name, setting, other, other_setting, reason in CONFLICTS:
-        if _has(params[name], setting) and _has(params[other], other_setting):
+        if _has_setting(params[name], setting) and _has_setting(params[other], other_setting):
             shown = format_param(name) if name in VARIABLE_RULE_NAMES else format_param(name, params[name])
             remedies = {method: format_param("method", method) for method in ("block", "deflation")}
             reason = reason.format(disjoint=format_param("constraint", "disjoint"), **remedies)
@@ -253,7 +253,7 @@ def _check_conflicts(params: Mapping[str, Any]) -> None:
         raise ValueError(f"{format_param('penalty_weights')} has no effect on a cardinality; give a budget, or gamma.")
 
 
-def _has(value: Any, setting: Any) -> bool:
+def _has_setting(value: Any, setting: Any) -> bool:
     """Return whether a parameter has a setting of `CONFLICTS`: a value, or one that a function recognises."""
     return bool(setting(value) if callable(setting) else value == setting)
 
@@ -470,7 +470,9 @@ def _build_start(init: Any, p: int, m: int, is_covariance: bool) -> Start | None
     if isinstance(init, str) and init == "largest_norm":
         return LargestNormStart()
     if isinstance(init, str):
-        raise ValueError(f"{format_param('init', init)}: use None, 'largest_norm', or an array of directions.")
+        raise ValueError(
+            f"{format_param('init', init)}: use None, 'largest_norm', or an array of shape (n_samples, n_components)."
+        )
     if is_covariance:
         raise ValueError(
             "init contains points of the sample space, and a precomputed covariance has none; leave it None."

@@ -259,7 +259,10 @@ class EstimatorInput:
             labels = None if batch is None else columns[BATCH_NAME]
             return replace(self, covariates=Covariates(encoding, encoding.encode(columns), labels))
         if batch is not None:
-            raise ValueError(f"batch= labels samples, of which {format_param('covariance', 'precomputed')} has none.")
+            raise ValueError(
+                f"batch= labels samples, of which {format_param('covariance', 'precomputed')} has none; give the data, "
+                "or the covariance of the data that are centred in each batch."
+            )
         found = CovariateVariables.find(covariates, self.feature_names, self.shape[1])
         return replace(self, covariates=found)
 
@@ -347,7 +350,9 @@ class EstimatorInput:
         covariance, and for data that are too large or on a device.
         """
         if self.params["covariance"] is not None:
-            raise ValueError(f"Permuting needs the samples, and {format_param('covariance', 'precomputed')} has none.")
+            raise ValueError(
+                f"Permuting needs the samples, and {format_param('covariance', 'precomputed')} has none; give the data."
+            )
         if self.container.storage_description:
             return self._subsample_for_permutation().prepare_for_permutation()
         if not self.container.is_sparse:
@@ -410,7 +415,10 @@ class EstimatorInput:
         """
         precomputed = self.params["covariance"] == "precomputed"
         if self.shape[0] == 1 and self.params["center"] and not precomputed:
-            raise ValueError(f"n_samples=1: a single sample has no variance without {format_param('center', False)}.")
+            raise ValueError(
+                "n_samples=1: a single sample has no variance about its mean; give more, or "
+                f"{format_param('center', False)}."
+            )
         table, notes = self._validate_covariance(sample_weight) if precomputed else (self, self.preprocessing_notes)
         blocks, size = table.block_matrix, self.shape[0] * self.shape[1]
         if blocks is not None and blocks.fits_in_memory and size <= MAX_DIRECT_ENTRIES:

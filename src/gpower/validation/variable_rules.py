@@ -184,7 +184,9 @@ class VariableRules:
         if len(self.groups) and not number_by_label:
             raise ValueError("groups has no label for any variable; give some, or None.")
         if len(labels) == 1 and self.n_features > 1:
-            raise ValueError(f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give more.")
+            raise ValueError(
+                f"groups puts all {self.n_features} variables into one group, {labels[0]!r}; give several, or None."
+            )
         return VariableGroups(indices, labels)
 
     def _read_labels(self) -> list[Any]:
@@ -427,7 +429,9 @@ class VariableRules:
                 )
             count, cheapest = np.count_nonzero(usable), np.min(unit.group_costs[usable, 0])
             if is_count and level > count:
-                raise ValueError(f"{format_param(parameter, level)}, and exclude leaves {count} {what}.")
+                raise ValueError(
+                    f"{format_param(parameter, level)}, and exclude leaves {count} {what}; ask for no more."
+                )
             if not is_count and level < cheapest:
                 raise ValueError(
                     f"{format_param(parameter, level)} pays for nothing; {what} cost {cheapest:g} or more."
