@@ -14,9 +14,9 @@ the row-ℓ1 dual of the relaxations of [BCP22] and [LX25]; with all tᵢ = b it
 ρᵢ ≤ ‖rᵢ‖ gives their second-order-cone dual. At the same R, (R) is at least as strong as each of them.
 
 There are three refinements. First, each variable that is *fixed*, that is, in every support considered, has its own
-price, and every ρᵢ counts its entry. Second, a least price
-keeps b at or above the variance of variables that were left out of Σ, which the supports that contain them add. Third,
-with the price fixed at γ and ρᵢ = ‖rᵢ‖, λmax alone bounds the ℓ0-penalised problem.
+price, and every ρᵢ counts its entry. Second, a least price keeps b at or above the variance of variables that were left
+out of Σ, which is the most that each of them adds to a support. Third, with the price fixed at γ and ρᵢ = ‖rᵢ‖, λmax
+alone bounds the ℓ0-penalised problem.
 
 Several components: let z₁, …, z_m be orthonormal, as orthogonal or disjoint loadings are, with at most k variables each
 and K in total. One R and b for all of them, and Ky Fan's Σ zⱼᵀM zⱼ ≤ λ₁(M) + … + λ_m(M), give

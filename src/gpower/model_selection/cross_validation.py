@@ -381,10 +381,18 @@ def _make_folds(model: GPowerCV, table: EstimatorInput, y: object, grid: Array) 
         fold_model.set_params(tol=max(model.tol, PAPER_TOL))
         if fold_model.solver != "paper":  # which has no local search
             fold_model.set_params(solver__local_search=False)
-    nothing = np.zeros((table.shape[1], 0))
+    no_loadings = np.zeros((table.shape[1], 0))
     return [
         _Fold(
-            fold_model, grid, table.cardinality_range[1], train, test, model.n_components, single_pass, nothing, nothing
+            model=fold_model,
+            grid=grid,
+            max_cardinality=table.cardinality_range[1],
+            train=train,
+            test=test,
+            n_components=model.n_components,
+            single_pass=single_pass,
+            previous_loadings=no_loadings,
+            later_loadings=no_loadings,
         )
         for train, test in _split_samples(model, table, y)
     ]
@@ -486,10 +494,10 @@ class _Fold:
         gain = prediction - (score(others) if others.size else 0.0)
         pca_loadings = compute_leading_components(operator, n_fitted + later.shape[1])[0]
         return _FoldScores(
-            prediction,
-            gain * (1 - self.grid / self.max_cardinality),
-            score(np.hstack([previous, pca_loadings])),
-            [sp.csc_array(Z) for Z in candidates],
+            prediction=prediction,
+            sparseness=gain * (1 - self.grid / self.max_cardinality),
+            pca_prediction=score(np.hstack([previous, pca_loadings])),
+            loadings=[sp.csc_array(Z) for Z in candidates],
         )
 
 

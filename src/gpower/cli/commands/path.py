@@ -13,7 +13,7 @@ from gpower.cli.shared_flags import GPOWER_FLAGS, READ_TABLE_FLAGS, FlagGroups
 from gpower.cli.tables import load_table
 from gpower.report.terminal import print_line, print_path, write_csv_file
 
-_RESULTS = _CSV_FILE_NAME, _PATH_FILE_NAME = "path.csv", "path.npz"
+_CSV_FILE_NAME, _PATH_FILE_NAME = "path.csv", "path.npz"
 _PATH_VARIABLE_PARAMS = ("groups", "include", "exclude", "penalty_weights")
 SPARSITY_PATH_PARAMS = (
     *_PATH_VARIABLE_PARAMS,
@@ -25,7 +25,7 @@ _PATH_FLAGS = read_library_flags("gpower", "sparsity_path") | {
 
 
 @command(
-    _RESULTS,
+    (_CSV_FILE_NAME, _PATH_FILE_NAME),
     "the variance for every number of variables",
     has_json=True,
     reading=READ_TABLE_FLAGS,
@@ -47,7 +47,7 @@ def path(sink: OutputSink, flags: FlagGroups, data: Path, *, resume: bool = Fals
 
     output = sink.files.folders.get("output")
     folder = output or Path()  # where an interrupted path is saved in any case
-    sink.files.check_not_read(*(folder / name for name in _RESULTS))
+    sink.files.check_not_read(folder / _CSV_FILE_NAME, folder / _PATH_FILE_NAME)
     earlier = _load_earlier_path(folder / _PATH_FILE_NAME, sink) if resume else None
     loaded = add_metadata(load_table(data, flags.reading, flags.options, sink), flags.metadata, sink)
     with sink.print_warnings(), sink.show_progress_bar("fitting every number of variables") as update:

@@ -205,8 +205,10 @@ def build_table_from_rows(file: TableFile, rows: Iterator[NumberedRow]) -> Table
     if not first_rows:
         raise TableError(file.path, "the file has a header and no samples below it")
     layout = _detect_layout(file, headings, first_rows)
-    is_plain_text = file.sep not in (None, file.decimal) and not file.drop_rows
-    X, sample_names = (is_plain_text and read_with_numpy(layout)) or _parse_all_rows(layout, chain(first_rows, rows))
+    # Rows of GCT and GEO files have no separator here, and one that is also the decimal mark needs quotes around cells.
+    can_use_numpy = file.sep is not None and file.sep != file.decimal and not file.drop_rows
+    parsed = read_with_numpy(layout) if can_use_numpy else None
+    X, sample_names = _parse_all_rows(layout, chain(first_rows, rows)) if parsed is None else parsed
     feature_names = tuple(layout.headings[j] or f"column {j}" for j in layout.numeric_columns) if has_header else None
     return Table(X, feature_names, sample_names or None, notes=_describe_repeated_names(layout, sample_names))
 

@@ -28,18 +28,20 @@ def read_with_numpy(layout: TextTableLayout) -> tuple[Array, tuple[str, ...]] | 
 
     Return None if NumPy cannot parse the file, or gives a table that needs a second look, such as one with a blank row.
     """
-    can_fill = layout.file.sep != " " and not layout.name_column and not layout.file.complete
+    file = layout.file
+    has_names_first = layout.name_column in (None, 0)  # a name further on, such as NA, would become a missing number
+    can_fill = file.sep != " " and has_names_first and not file.complete
     for fills_missing in (False, True) if can_fill else (False,):
-        with open_text(layout.file.path) as lines:
-            rows = map(_make_line_filter(layout, fills_missing), islice(lines, layout.file.skip, None))
+        with open_text(file.path) as lines:
+            rows = map(_make_line_filter(layout, fills_missing), islice(lines, file.skip, None))
             try:
                 X, names = _load_rows(layout, layout.limit_rows(rows))
-            except TableError:
+            except TableError:  # a ValueError too, but about the memory, not about a cell
                 raise
             except ValueError:
                 continue
         has_blank_row = np.isnan(X).all(axis=1).any()
-        is_refused = layout.file.complete and not np.isfinite(X).all()
+        is_refused = file.complete and not np.isfinite(X).all()
         return None if has_blank_row or is_refused else (X, names)
     return None
 
@@ -48,6 +50,7 @@ def _make_line_filter(layout: TextTableLayout, fills_missing: bool) -> Callable[
     """Return a function that rewrites decimal commas and missing cells of a line so that NumPy can parse them."""
     separator = re.escape(layout.file.sep or "")
     spellings = "|".join(map(re.escape, _MISSING_SPELLINGS))
+    # One of the spellings is the empty cell. The first lookahead passes over most numbers at once.
     missing_cell = re.compile(rf"{separator}(?![-\d])(?:{spellings})(?=[{separator}\r\n]|$)")
 
     def rewrite(line: str) -> str:

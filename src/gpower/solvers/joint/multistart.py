@@ -6,8 +6,7 @@ with a low penalty on violations of the constraint, which grows until it nearly 
 penalty level each component in turn swaps variables if this improves the penalised objective. The best starts are then
 projected on the feasible set, where all components are maximised together on their supports, and are among the starts
 of the next generation. At the end a local search swaps variables within and between components. The objective never
-falls: the components passed in are one of the starts, and
-a result is used only if it is better.
+falls: the components passed in are one of the starts, and a result is used only if it is better.
 
 Terms: A, (p, n), is the matrix of p samples and n variables, an `Operator`, or a covariance AᵀA in its place. W are
 sorted candidate variables; inside the search n is their number. S, (n, n), is their covariance, scaled so that
@@ -231,15 +230,14 @@ def find_better_constrained(S: Array, constraint: Constraint, cardinalities: Seq
     variable that comes in may belong to another component: if supports must be disjoint, that one gets another.
     """
     supports = _fill_joint_supports(S, Z, cardinalities)
+    min_variance = compute_total_variance(S, Z) * (1 + MIN_JOINT_RISE)
     swaps = [(*swap, j) for j, support in enumerate(supports) for swap in _rank_swaps(S, constraint, Z, j, support)]
     for _, out, into, sign, j in sorted(swaps, reverse=True)[:MAX_TRIED_SWAPS]:
         guess, swapped = Z.copy(), list(supports)
         guess[out, j], guess[into, j] = 0.0, sign * constraint.entering_loading
         swapped[j] = np.where(swapped[j] == out, into, swapped[j])
         better = constraint.project_feasible(S, guess, swapped)
-        if better is not None and (
-            compute_total_variance(S, better) > compute_total_variance(S, Z) * (1 + MIN_JOINT_RISE)
-        ):
+        if better is not None and compute_total_variance(S, better) > min_variance:
             return better
     return None
 
