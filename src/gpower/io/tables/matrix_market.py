@@ -88,6 +88,7 @@ def _build_matrix(entries: Array, shape: tuple[int, int], form: str, symmetry: s
     if form == "array":
         columns, rows = np.triu_indices(shape[0], k=int(symmetry == "skew-symmetric"))
     else:
+        _check_indices(entries, shape)
         columns, rows = entries["column"] - 1, entries["row"] - 1
     values = entries["value"] if "value" in (entries.dtype.names or ()) else np.ones(len(entries))
     if symmetry != "general":
@@ -95,5 +96,15 @@ def _build_matrix(entries: Array, shape: tuple[int, int], form: str, symmetry: s
         sign = 1 if symmetry == "symmetric" else -1
         values = np.concatenate([values, sign * values[mirrored]])
         rows, columns = np.concatenate([rows, columns[mirrored]]), np.concatenate([columns, rows[mirrored]])
-    X = sparse.coo_array((values, (rows, columns)), shape=shape)  # it checks the indices
+    X = sparse.coo_array((values, (rows, columns)), shape=shape)
     return X.toarray() if form == "array" else X
+
+
+def _check_indices(entries: Array, shape: tuple[int, int]) -> None:
+    """Raise ValueError if the row or the column of an entry, counted from 1, is not in the matrix; name the first."""
+    rows, columns = entries["row"], entries["column"]
+    outside = np.flatnonzero((rows < 1) | (rows > shape[0]) | (columns < 1) | (columns > shape[1]))
+    if outside.size:
+        i = int(outside[0])
+        place = f"row {rows[i]}, column {columns[i]}"
+        raise ValueError(f"entry {i + 1} is in {place}, outside of the matrix of {shape[0]} × {shape[1]}")
