@@ -87,7 +87,7 @@ def command(
             files = CommandFiles(flags, values, results)
             with command_context(files, values.get("as_json", False)) as sink:
                 own_values = {name: values[name] for name in own_flags}
-                groups = {group: {name: values[name] for name in flags} for group, flags in flag_groups.items()}
+                groups = {group: {name: values[name] for name in names} for group, names in flag_groups.items()}
                 function(sink, **own_values, **{"flags": FlagGroups(**groups)} if groups else {})
 
         context_parameter = inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)

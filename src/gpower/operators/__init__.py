@@ -150,7 +150,6 @@ def as_operator(
     covariance: bool = False,
     reduce_tall: bool = True,
     double_sums: bool = False,
-    moments: Moments | None = None,
 ) -> tuple[Operator, Moments]:
     """Return the operator of a data matrix or a covariance, and the means and scales that the operator applies.
 
@@ -172,8 +171,6 @@ def as_operator(
         samples as variables.
     double_sums : bool
         Sum products with float32 data in float64. Sums over blocks are always in float64.
-    moments : Moments, optional
-        Moments of X for the same `center`, `scale` and weights, if they were computed before.
 
     Returns
     -------
@@ -195,7 +192,7 @@ def as_operator(
         return Covariance(X), Moments(np.zeros(n), np.ones(n), np.sqrt(np.diagonal(X).clip(0)), 1.0, 1.0)
     counter = PassCounter()
     data = as_container(X).prepare(double_sums)
-    moments = moments or compute_container_moments(data, center, scale, sample_weight, counter)
+    moments = compute_container_moments(data, center, scale, sample_weight, counter)
     column_scale = moments.make_column_scale(data.dtype)
     data, remaining = _subtract_large_offsets(data, moments) if center else (data, None)
     if reduce_tall and data.should_use_covariance and not _should_keep_sparse(data, remaining):

@@ -34,8 +34,7 @@ def html_report(
     """Write an interactive HTML page of a fitted model that needs neither server nor network.
 
     The file contains everything, including the script of its charts. Without JavaScript it shows the same tables and
-    figures, without the charts of samples.
-    Needs the ``report`` extra.
+    figures, without the charts of samples. Needs the ``report`` extra.
 
     Parameters
     ----------
