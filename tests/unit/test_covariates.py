@@ -155,6 +155,8 @@ def test_balanced_batches_have_equal_weight():
     assert_same_fit(model, expected)
     with pytest.raises(ValueError, match="balance=True weights batches equally; pass their labels as batch="):
         GPower(2, cardinality=3, balance=True).fit(X)
+    with pytest.raises(ValueError, match="balance=True weights batches of samples; a covariance has no samples"):
+        GPower(2, cardinality=3, balance=True, covariance="precomputed").fit(X.T @ X)
 
 
 def test_covariates_of_a_covariance_are_some_of_its_variables():

@@ -138,17 +138,17 @@ class Checkpoint:
     def restore(self, header: ModelHeader, arrays: dict[str, Array], rng: np.random.RandomState) -> SolverState:
         """Return the state of an earlier fit of the same problem from its file, and restore `rng`."""
         check_header_fields(self.path, header, {"fingerprint": str, "notes": list, "settled": int, "generator": list})
-        other_fit = ValueError(
+        other_fit_message = (
             f"{str(self.path)!r} is a checkpoint of other data or other parameters; give another path, or "
             "resume=False to start anew."
         )
-        if header["fingerprint"] != self.fingerprint:  # which is also that of other shapes
-            raise other_fit
+        if header["fingerprint"] != self.fingerprint:  # which depends on the shape of the data, too
+            raise ValueError(other_fit_message)
         own = {"own mean": np.asarray(self.moments.mean), "own probe": self.probe}
         shapes = {"mean": "n", "own mean": "n", "probe": "qq", "own probe": "qq", "generator": "s", "columns": "c"}
         check_array_shapes(self.path, arrays | own, shapes)
         if not self._is_same_data(arrays["mean"], arrays["probe"]):
-            raise other_fit
+            raise ValueError(other_fit_message)
         with convert_read_errors(
             lambda what: ModelFileError(f"{str(self.path)!r} is damaged: it is not a checkpoint ({what}).")
         ):

@@ -169,7 +169,10 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
     inactive = set(VARIABLE_RULE_NAMES) - set(rules.active_params)
     _check_conflicts(params | dict.fromkeys(inactive))
     if params["method"] == "block" and m > p:
-        raise ValueError(f"A block of {format_param('n_components', m)} exceeds n_samples={p}; ask for at most {p}.")
+        raise ValueError(
+            f"A block of {format_param('n_components', m)} exceeds n_samples={p}; ask for at most {p}, or use "
+            f"{format_param('method', 'deflation')}."
+        )
     sparsity = _build_sparsity_spec(params, rules)
     is_auto = isinstance(params["n_init"], str) and params["n_init"] == "auto"
     return FitSpec(

@@ -461,6 +461,10 @@ class EstimatorInput:
         """
         if not self.params["balance"]:
             return sample_weight
+        if self.params["covariance"] is not None:
+            raise ValueError(
+                f"{format_param('balance', True)} weights batches of samples; a covariance has no samples."
+            )
         batch = getattr(self.covariates, "batch", None)
         if batch is None:
             raise ValueError(f"{format_param('balance', True)} weights batches equally; pass their labels as batch=.")

@@ -425,7 +425,8 @@ class VariableRules:
                 names = format_names([self.format_group(int(g)) for g in required])
                 cost = f"{required.size} {what}" if is_count else f"a cost of {unit.required_cost[0]:g}"
                 raise ValueError(
-                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer."
+                    f"include asks for {cost} ({names}), and {format_param(parameter, level)}; include fewer or raise "
+                    "it."
                 )
             count, cheapest = np.count_nonzero(usable), np.min(unit.group_costs[usable, 0])
             if is_count and level > count:
