@@ -31,13 +31,13 @@ has the sums of the largest variances, from zero.
 
 ``start_from_heuristic(operator, k, tol, clock)`` returns the state of a component of k variables without bounds;
 ``add_cheap_bounds(state, clock)`` adds bounds, one at least, and ``add_row_bound(state, clock)`` one more, if that may
-help; `upper_bound` of a state bounds every component of k variables.
-``solve_on_support(operator, support)`` returns unit loadings of largest variance on a support, (n,), the largest
-absolute one positive. A `RowProblem` is the row bound over a scaled S, and ``minimize_row_bound(problem, rows, target=,
-clock=).bound`` its value in that scale. A `DisjointSearch` of cardinalities,
-equal ones next to each other, and of the value of a known set in S, finds sets of larger value by ``run(S, clock)``:
-then `upper_bound`, in S and with rounding, bounds every set (infinity if the lists were not finished), and
-``decode_supports()`` are the variables of the best set, increasing, one array per cardinality, none if there is none.
+help; `upper_bound` of a state bounds every component of k variables. ``solve_on_support(operator, support)`` returns
+unit loadings of largest variance on a support, (n,), the largest absolute one positive. A `RowProblem` is the row bound
+over a scaled S, and ``minimize_row_bound(problem, rows, target=, clock=).bound`` its value in that scale. A
+`DisjointSearch` of cardinalities, equal ones next to each other, and of the value of a known set in S, finds sets of
+larger value by ``run(S, clock)``: then `upper_bound`, in S and with rounding, bounds every set (infinity if the lists
+were not finished), and ``decode_supports()`` are the variables of the best set, increasing, one array per cardinality,
+none if there is none.
 
 A `Bound` has `method`, `value` and `seconds`; `find_least_bound` returns the least, one of value infinity for none.
 ``relative_gap(value, upper)`` is upper/value − 1, zero if upper ≤ value. A `Clock` limits the time:

@@ -23,12 +23,11 @@ they are coefficients u of vectors A u. Z, (n, m), are loadings. Y, Z and C are 
 device, in its dtype.
 
 ``asarray_like(x, values)`` is a host array `values` where x is, in its own dtype; ``to_host(x)`` is x as a NumPy array;
-``is_device_array`` tells where an array is; ``safe_reciprocal`` is 1/x, and 0 for x = 0.
-``operator.column_norms``, (n,), are the ‖aᵢ‖ where the matrix is, in its dtype. ``norm_tolerance`` is the norm up to
-which a vector is rounding error, and ``precision`` the relative rounding error of a product. ``columns(idx)`` are
-columns of A as sample-space vectors, (p, |idx|), a new array. ``dual(Y)`` is the D with YᵀX = DᵀX for every X.
-``has_samples`` is false for a covariance.
-``is_remote`` tells that a read of the whole matrix is slow (disk, cluster). ``counter`` counts the reads.
+``is_device_array`` tells where an array is; ``safe_reciprocal`` is 1/x, and 0 for x = 0. ``operator.column_norms``,
+(n,), are the ‖aᵢ‖ where the matrix is, in its dtype. ``norm_tolerance`` is the norm up to which a vector is rounding
+error, and ``precision`` the relative rounding error of a product. ``columns(idx)`` are columns of A as sample-space
+vectors, (p, |idx|), a new array. ``dual(Y)`` is the D with YᵀX = DᵀX for every X. ``has_samples`` is false for a
+covariance. ``is_remote`` tells that a read of the whole matrix is slow (disk, cluster). ``counter`` counts the reads.
 ``split_deflation()`` gives ``base``, the operator before any deflation, and what was subtracted from it, Y Zᵀ: ``Y``
 and ``Y_dual``, (p, j), ``Z``, (n, j), with j = 0 before the first deflation. `DeflatedOperator` is A − Y Zᵀ with given
 norms; columns of norm zero are zero in all of its products.
