@@ -38,7 +38,7 @@ def clocked(work):
 def browser_times(file):
     """Return the seconds to open a page, and the milliseconds of the response to every hover."""
     from playwright.sync_api import sync_playwright
-    from tests.browser.chromium import ARGUMENTS, locate_point
+    from tests.browser.chromium import ARGUMENTS, locate_sample
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find_executable(), args=ARGUMENTS)
@@ -49,7 +49,7 @@ def browser_times(file):
         for i in range(HOVERS):
             page.mouse.move(1, 1)
             page.wait_for_timeout(50)
-            place = locate_point(page, i)
+            place = locate_sample(page, i)
             _, seconds, _ = clocked(lambda place=place: _hovered(page, place))
             answers.append(1000 * seconds)
         browser.close()

@@ -1,5 +1,6 @@
 """The examples run: those of the paper agree with NumPy, those of the guide with their pages."""
 
+import ast
 import importlib.util
 import re
 import runpy
@@ -10,6 +11,19 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 GALLERY = sorted(path for path in EXAMPLES.glob("*.py") if path.read_text(encoding="utf-8").startswith('"""\n'))
+
+
+PROGRAMS = sorted(
+    path for folder in ("benchmarks", "experiments", "tools") for path in (EXAMPLES.parent / folder).rglob("*.py")
+)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.relative_to(EXAMPLES.parent).as_posix())
+def test_programs_import_names_that_exist(path):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] in ("gpower", "tests"):
+            for name in (alias.name for alias in node.names):
+                exec(f"from {node.module} import {name}", {})
 
 
 @pytest.fixture

@@ -42,7 +42,9 @@ CROSS_VALIDATION_FLAGS = override_flags(
         "short": "",
         "help": "With -k auto: numbers to choose from; by default up to 50 numbers, from one variable to all.",
     },
-) | group_flags(Flag("plot_choice", "picture", help="With -k auto: draw the score of every number into this file."))
+) | group_flags(
+    Flag("plot_choice", "picture", help="With -k auto: draw the score of every number into this .png, .pdf or .svg.")
+)
 
 #: The ordinary components of a larger table, which would take more than about a second, are not computed.
 _MAX_ORDINARY_MULTIPLICATIONS = 2e10
