@@ -27,7 +27,7 @@ X = np.random.default_rng(0).standard_normal((12, 6))
     ("params", "message"),
     [
         ({"constraint": "separate", "cardinality": 2}, "constraint='separate' is not known; use one of None, 'orth"),
-        ({"constraint": "orthogonal", "gamma": 0.1}, "works on components with a cardinality, .* cardinality=None"),
+        ({"constraint": "orthogonal", "gamma": 0.1}, "works on components with .*, not with cardinality=None; "),
         ({"constraint": "orthogonal", "cardinality": 2, "penalty": "l1"}, "penalty='l1'"),
         ({"constraint": "orthogonal", "cardinality": 2, "variance": "l1"}, "variance='l1'"),
         ({"constraint": "orthogonal", "cardinality": 2, "positive": True}, "use constraint='disjoint'"),

@@ -401,11 +401,14 @@ def _build_constraint(params: Mapping[str, Any], sparsity: SparsitySpec, shape: 
     if name is None:
         return None
     if not sparsity.has_exchangeable_variables:
-        given = ", ".join(format_param(key, params[key]) for key in ("cardinality", "penalty", "variance"))
+        supported = {"cardinality": params["cardinality"], "penalty": "l0", "variance": "l2"}
+        unsupported = ", ".join(
+            format_param(key, params[key]) for key, value in supported.items() if value is None or params[key] != value
+        )
         raise ValueError(
             f"{format_param('constraint', name)} works on components with a cardinality, "
-            f"{format_param('penalty', 'l0')} and {format_param('variance', 'l2')}, not with {given}; set the number "
-            f"of variables, as {format_param('cardinality', 10)}."
+            f"{format_param('penalty', 'l0')} and {format_param('variance', 'l2')}, not with {unsupported}; set the "
+            f"number of variables, as {format_param('cardinality', 10)}."
         )
     m, n_needed = len(sparsity.levels), sum(map(int, sparsity.levels))
     p, n = shape
