@@ -12,6 +12,7 @@ import pytest
 import scipy.sparse as sp
 import threadpoolctl
 from tests.memory import measure_peak_memory
+from tests.planted_data import make_modules
 
 from gpower import GPower
 from gpower._utils import threads
@@ -25,6 +26,7 @@ from gpower._utils.threads import (
 )
 from gpower.operators import as_container
 from gpower.operators.storage import dense, sparse
+from gpower.solvers import sequential
 
 EACH_FORMAT = pytest.mark.parametrize("convert", [sp.csr_array, sp.csc_array, sp.csr_matrix, sp.csc_matrix])
 
@@ -170,13 +172,8 @@ def test_threads_start_no_threads_and_keep_the_context(monkeypatch):
 
 
 def test_limits_of_blas_are_limits_of_threads():
-    one = [
-        threadpoolctl.threadpool_limits(1),
-        threadpoolctl.threadpool_limits(1, user_api="blas"),
-        use_one_thread(),
-    ]
-    for limit in one:
-        with limit:
+    for limit in (lambda: threadpoolctl.threadpool_limits(1, user_api="blas"), use_one_thread):
+        with limit():
             assert get_thread_count() == 1
 
 
@@ -217,3 +214,31 @@ def test_a_gram_matrix_gathers_its_columns_part_by_part(monkeypatch):
         np.testing.assert_allclose(X.gram(None, None, idx), (gathered.T @ gathered).toarray(), rtol=1e-12)
         peak = measure_peak_memory(lambda: X.gram(None, None, idx))
     assert peak < (gathered.data.nbytes + gathered.indices.nbytes) / 2
+
+
+def test_limits_that_overlap_leave_the_number_of_threads_as_it_was():
+    first, second = limit_small_products(1), limit_small_products(1)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        first.__enter__()
+        second.__enter__()
+        first.__exit__(None, None, None)
+        assert get_thread_count() == 1
+        second.__exit__(None, None, None)
+        assert count_blas_threads() == {2}
+
+
+def test_the_rounds_of_a_fit_use_one_blas_thread(monkeypatch):
+    counts = []
+    solve = sequential.solve_in_turn
+
+    def watch(*args, **kwargs):
+        counts.append(get_thread_count())
+        return solve(*args, **kwargs)
+
+    monkeypatch.setattr(sequential, "solve_in_turn", watch)
+    X = make_modules((200, 2000), (slice(10), 2))
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        GPower(2, cardinality=10).fit(X)
+        assert get_thread_count() == min(2, os.cpu_count())
+    assert counts
+    assert set(counts) == {1}

@@ -56,6 +56,7 @@ variable is active. Column indices, such as those of W, are on the host and incr
 - Arrays: ``to_host(x)`` is x as a NumPy array, ``take_rows(x, idx)`` a copy of x[idx], ``embed_rows(Z, idx, n)`` has Z
   at rows `idx` of n rows of zeros; ``max_or_zero`` is the largest of non-negative values, 0.0 for none;
   ``stable_argmax`` is the index of the largest value, the first of those equal up to rounding.
+- ``limit_small_products(entries)`` is a context in which BLAS uses one thread if the matrix has few entries.
 - `Penalty`: ``evaluate(C)`` gives values and the gradient T; ``max_cardinality``, in variables, 0 if unknown;
   ``start_score(norms)``, (n,), is zero for columns that may not be starts; ``support_rules`` is None without rules, and
   ``group_members(i)`` of the rules are the variables of the group of variable i.
@@ -63,6 +64,7 @@ variable is active. Column indices, such as those of W, are on the host and incr
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -70,6 +72,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gpower._utils.arrays import Array, embed_rows, max_or_zero, stable_argmax, take_rows, to_host
+from gpower._utils.threads import limit_small_products
 from gpower.operators import Covariance
 from gpower.operators.base import Operator
 from gpower.problem.deflation import SchurDeflation
@@ -352,7 +355,9 @@ def _run_first_round(
     own = embed_rows(candidates.Z, np.searchsorted(W, candidates.columns), W.size)
     start = CandidateStarts(np.hstack([to_host(state.Z)[W], own]), N_FINALISTS if is_few else 1)
     inner_spec = replace(spec.restrict(W), start=start, local_search=spec.local_search and is_few)
-    units = solve_in_turn(operator.restrict(W).operator, inner_spec, rng)
+    restricted = operator.restrict(W).operator
+    with limit_small_products(math.prod(restricted.shape)):
+        units = solve_in_turn(restricted, inner_spec, rng)
     n_neighbours = max(MIN_WORKING_SET, min(MAX_NEIGHBOUR_COLUMNS, _compute_max_candidate_columns(operator) // m))
     return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), min_columns=n_neighbours)
 
@@ -393,7 +398,8 @@ def _run_round(operator: Operator, spec: FitSpec, state: SolverState, rng: np.ra
     restricted = operator.restrict(W).operator
     inner_spec = spec.with_start_loadings(state.Z).restrict(W)
     final_units = [unit.restrict(W, restricted) for unit in state.final_units]
-    units = solve_in_turn(restricted, inner_spec, rng, final_units)
+    with limit_small_products(math.prod(restricted.shape)):
+        units = solve_in_turn(restricted, inner_spec, rng, final_units)
     return _check_units(operator, spec, tuple(unit.embed(W, operator) for unit in units), W)
 
 
