@@ -184,3 +184,9 @@ def test_no_gamma_separates_equal_columns(more):
         model = GPower(1, penalty="l1", cardinality=3, n_init=1, **more).fit(twins)
     assert model.cardinality_.tolist() == [3 if "positive" in more else 6]
     assert model.components_.min() >= 0 or "groups" in more
+
+
+def test_a_warning_names_the_first_of_many_components():
+    X = np.random.default_rng(0).standard_normal((12, 30))
+    with pytest.warns(UserWarning, match=r"^Components 12, 13, 14, 15, 16, 17, 18, 19, … \(14 of 25\): "):
+        GPower(25, cardinality=2).fit(X)

@@ -182,7 +182,7 @@ def test_frequencies_are_sorted_and_the_selected_marked():
     (threshold,) = first.lines
     assert threshold.get_xdata()[0] == 0.8
     assert [panel.get_title(loc="left").replace("\n", ", ") for panel in (first, second, third, fourth)] == [
-        "Component 1 · 2 variables selected, at most 0.5 of them by chance",
+        "Component 1 · 2 variables selected, at most 0.5 expected by chance",
         "Component 2 · 1 variable selected, all of them may be chance",
         "Component 3 · no variable selected, none is in 80 % of the subsamples",
         "Component 4 · 4 variables selected, up to 3.2 of them may be chance",

@@ -25,6 +25,8 @@ NamedValues: TypeAlias = dict[str, Any]
 logger = logging.getLogger("gpower")
 #: A component duplicates others if its adjusted variance is below this share of its variance.
 MIN_ADDED_VARIANCE_SHARE = 0.1
+#: A warning names no more components than these.
+MAX_LISTED_COMPONENTS = 8
 #: A component is decided by the scale of its variables if this share of its squared loadings belongs to one variable
 #: whose standard deviation is this multiple of the median, or to variables of this larger multiple. The largest
 #: multiples seen where all variables have one unit: 7 in log expression of genes, 41 in counts of words.
@@ -257,8 +259,14 @@ def iter_scale_warnings(
 
 
 def _format_component_numbers(mask: Array) -> str:
-    """Return the numbers, counted from 1, of the components that `mask` selects, such as "Components 2, 3 of 3"."""
+    """Return the numbers, counted from 1, of the components that `mask` selects, such as "Components 2, 3 of 3".
+
+    Of more than `MAX_LISTED_COMPONENTS` the first are listed, with their number: "Components 1, 2, … (90 of 200)".
+    """
     numbers = np.flatnonzero(mask) + 1
+    if numbers.size > MAX_LISTED_COMPONENTS:
+        listed = ", ".join(map(str, numbers[:MAX_LISTED_COMPONENTS]))
+        return f"Components {listed}, … ({numbers.size} of {mask.size})"
     return f"Component{'s' if numbers.size > 1 else ''} {', '.join(map(str, numbers))} of {mask.size}"
 
 

@@ -123,7 +123,7 @@ def plot_stability(
     >>> axes = plot_stability(stability, data.feature_names)
     >>> print(axes[0].get_title(loc="left"))
     Component 1 · 8 variables selected
-    at most 0.71 of them by chance
+    at most 0.71 expected by chance
     """
     frequency = np.asarray(stability.frequency)
     selected = np.asarray(stability.selected)
@@ -136,7 +136,7 @@ def plot_stability(
     for j, panel in enumerate(panels):
         for label, is_selected in zip(panel.get_yticklabels(), selected[j, shown[j]], strict=True):
             label.set_color("black" if is_selected else "0.5")
-        title = f"{format_count(n_selected[j], 'variable')} selected\nat most {n_false[j]:.2g} of them by chance"
+        title = f"{format_count(n_selected[j], 'variable')} selected\nat most {n_false[j]:.2g} expected by chance"
         if n_selected[j] == 0:
             title = f"no variable selected\nnone is in {format_percent(stability.threshold)} of the subsamples"
         elif not is_beyond_chance[j]:

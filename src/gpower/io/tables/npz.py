@@ -42,7 +42,8 @@ def read_npz_table(file: TableFile) -> Table:
             raise TableError(path, reason)
         return Table(X)
     if file.key is None and {"header", "components_"} <= set(arrays):
-        raise TableError(path, "this is a model that gpower saved, not a table; GPower.load reads it")
+        problem = "this is a model that gpower saved, not a table"
+        raise TableError(path, f"{problem}: GPower.load reads it, and commands need its table after it")
     X = _choose_array(path, arrays, file.key)
     X = X.T if file.transpose and X.ndim == 2 else X
     # The key says whether names are those of variables or of samples, so they are not exchanged by a transposition.
