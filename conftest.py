@@ -24,6 +24,11 @@ os.environ.setdefault("MPLBACKEND", "Agg")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_make_parametrize_id(val, argname):
+    """Name bytes by their argument: those of gzip contain the time, and parallel runs need the same names."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(autouse=True)
 def _no_figure_stays_open():
     """Close all figures after a test, for tests that count open figures."""

@@ -37,7 +37,7 @@ def parquet(*data, row_group_size=None, **options):
 
 def shorten_id(value):
     """Return the id of a parameter of a test, which may be the content of a file."""
-    return repr(value)[:40]
+    return None if isinstance(value, bytes) else repr(value)[:40]
 
 
 @pytest.mark.parametrize(
