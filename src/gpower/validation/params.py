@@ -63,6 +63,8 @@ DEFAULT_CARDINALITY, VARIABLES_PER_SELECTED = 10, 3
 #: Fraction of the largest useful γ if no level is given with the ℓ1 penalty or with weights of the variables.
 DEFAULT_GAMMA = {"l0": 0.01, "l1": 0.1}
 PENALTIES_BY_NAME: dict[str, Penalty] = {"l0": L0(np.zeros(1)), "l1": L1(np.zeros(1))}
+#: The solver of ``solver="auto"``, made once; it must not be changed.
+DEFAULT_SOLVER = Solver()
 #: How ``solver="paper"`` fills in the loadings of a support, by penalty: the paper refits ℓ1 solutions only.
 PAPER_REFITS = {"l0": None, "l1": "norms"}
 USE_WORKING_SET_BY_ALGORITHM = {"auto": None, "working_set": True, "full": False}
@@ -197,13 +199,13 @@ def build_fit_spec(params: Mapping[str, Any], shape: tuple[int, int], names: Fea
 def make_solver(solver: Any) -> Solver:
     """Return the `Solver` that a value of the parameter `solver` other than "paper" stands for.
 
-    A `Solver` is returned itself, with options that are not checked, and "auto" gives a new one. Raise ValueError for
-    anything else.
+    A `Solver` is returned itself, with options that are not checked, and "auto" gives the shared `DEFAULT_SOLVER`,
+    which must not be changed. Raise ValueError for anything else.
     """
     if isinstance(solver, Solver):
         return solver
     if isinstance(solver, str) and solver == "auto":
-        return Solver()
+        return DEFAULT_SOLVER
     if isinstance(solver, str) and solver == "paper":
         raise ValueError(f"{format_param('solver', solver)} has no options to set; use gpower.Solver(...).")
     raise ValueError(f"{format_param('solver', solver)} is not known; use 'auto', 'paper', or gpower.Solver(...).")
