@@ -1,5 +1,6 @@
 """Starts find modules that principal components do not show, for every penalty and container."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -17,8 +18,13 @@ from gpower.penalties.elementary import L0, L1, Cardinality
 from gpower.problem.formulation import Problem
 from gpower.solvers import column_screening
 from gpower.solvers.column_screening import screen_columns, subsample_operator
+from gpower.solvers.component import _choose_calibration_start
+from gpower.solvers.fit_specification import CalibratedPenalty, FitSpec
 from gpower.solvers.local_search import improve_penalized
 from gpower.solvers.starts import (
+    ColumnStarts,
+    StartContext,
+    UserStart,
     _find_best_pairs,
     make_block_start,
     make_unit_starts,
@@ -348,3 +354,20 @@ def test_the_l1_penalty_with_a_cardinality_finds_the_modules_that_the_cardinalit
         ratios.append(l1.explained_variance_[0] / l0.explained_variance_[0])
     assert min(ratios) > 0.9
     assert np.mean(ratios) > 0.98
+
+
+def test_the_search_for_gamma_starts_at_the_best_support_or_where_the_user_wants():
+    X = np.random.default_rng(2).standard_normal((40, 25))
+    operator, moments = as_operator(X)
+    spec = FitSpec(sparsity=CalibratedPenalty(penalty_family=L1(np.zeros(1)), levels=(4,)))
+    problem = spec.sparsity.make_problem(operator, moments.column_norms, np.ones(1))
+    context = StartContext(problem, moments.column_norms, np.random.RandomState(0))
+    penalty = Cardinality(np.array([4]))
+    found = penalty.evaluate(_choose_calibration_start(context, spec).C)[0]
+    exact = replace(problem, penalty=penalty)
+    starts = ColumnStarts(25).choose_points(replace(context, problem=exact))
+    assert found >= max(ascend(exact, start, spec.settings).value for start in starts) * (1 - 1e-12)
+    assert found > max(penalty.evaluate(start.C)[0] for start in starts)
+    given = replace(spec, start=UserStart(X[:, :1]))
+    start = _choose_calibration_start(context, given)
+    np.testing.assert_allclose(start.C, problem.feasible_set.make_point(X[:, :1]).C)
