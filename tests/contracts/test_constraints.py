@@ -414,7 +414,7 @@ def test_supports_are_filled_up_and_candidates_chosen_by_correlation(monkeypatch
 
 
 def test_the_penalty_of_correlated_scores_is_their_squared_covariance_per_variance():
-    S, Z = covariance(12, 7), np.random.default_rng(12).standard_normal((2, 7, 3))
+    S, Z = 1e-3 * covariance(12, 7), np.random.default_rng(12).standard_normal((2, 7, 3))
     Z[0, :, 1] = 0
     V, d = CONSTRAINTS["uncorrelated"].penalty_matrix(S, Z)
     np.testing.assert_allclose(V**2 * np.sum(Z * (S @ Z), axis=1, keepdims=True), (S @ Z) ** 2)

@@ -227,6 +227,10 @@ def test_a_matrix_of_many_parts_gives_the_same_result(memory, monkeypatch):
     wide.indptr = wide.indptr.astype(np.int64)  # as a tensor with 64-bit indices, or 2³¹ entries, has them
     model = GPower(2, cardinality=15, scale=True).fit(wide)
     np.testing.assert_allclose(to_numpy(model.components_), to_numpy(expected.components_), atol=1e-12)
+    container, weight, shift = as_container(wide), np.linspace(1, 2, X.shape[0]), np.linspace(-1, 1, X.shape[1])
+    container.transposed_times(DeviceArray(weight[:, None]))  # makes the copy by columns
+    deviations = container.squared_deviations(DeviceArray(shift), DeviceArray(weight))
+    np.testing.assert_allclose(to_numpy(deviations), weight @ (X.toarray() - shift) ** 2)
 
 
 def test_a_copy_by_columns_is_stored_only_if_it_fits(monkeypatch):

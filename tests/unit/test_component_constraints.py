@@ -83,6 +83,14 @@ def test_a_search_out_of_time_returns_a_valid_bound():
     assert proof.value <= 5.25516 + 1e-5 <= proof.upper_bound + 2e-5
 
 
+class CountingClock(Clock):
+    """A clock that has expired as soon as its callback says so."""
+
+    @property
+    def is_expired(self):
+        return bool(self.callback())
+
+
 def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     S = np.corrcoef(np.random.default_rng(5).standard_normal((12, 7)), rowvar=False)
     orders = (order for order in permutations(range(7)) if order[0] < order[1] and order[2] < order[3] < order[4])
@@ -92,6 +100,11 @@ def test_a_search_from_nothing_finds_the_best_of_all(monkeypatch):
     assert search.incumbent_value == pytest.approx(best)
     assert search.n_nodes >= 3
     assert search.upper_bound == pytest.approx(best)
+
+    for n_nodes in range(1, search.n_nodes):  # a search that ends early bounds what it has not visited
+        stopped = DisjointSearch((2, 2, 3), 0.0)
+        stopped.run(S, CountingClock(60.0, lambda s=stopped, most=n_nodes: s.n_nodes >= most))
+        assert stopped.upper_bound >= best * (1 - 1e-12)
 
     poor = np.eye(7)[:, :3]  # as if only single variables had been found
     monkeypatch.setattr("gpower.certificates.joint.solve_all_components", lambda *how: SimpleNamespace(Z=poor))
