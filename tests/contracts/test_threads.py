@@ -219,12 +219,13 @@ def test_a_gram_matrix_gathers_its_columns_part_by_part(monkeypatch):
 def test_limits_that_overlap_leave_the_number_of_threads_as_it_was():
     first, second = limit_small_products(1), limit_small_products(1)
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = count_blas_threads()
         first.__enter__()
         second.__enter__()
         first.__exit__(None, None, None)
         assert get_thread_count() == 1
         second.__exit__(None, None, None)
-        assert count_blas_threads() == {2}
+        assert count_blas_threads() == before
 
 
 def test_the_rounds_of_a_fit_use_one_blas_thread(monkeypatch):
@@ -238,7 +239,8 @@ def test_the_rounds_of_a_fit_use_one_blas_thread(monkeypatch):
     monkeypatch.setattr(sequential, "solve_in_turn", watch)
     X = make_modules((200, 2000), (slice(10), 2))
     with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        before = get_thread_count()
         GPower(2, cardinality=10).fit(X)
-        assert get_thread_count() == min(2, os.cpu_count())
+        assert get_thread_count() == before
     assert counts
     assert set(counts) == {1}
